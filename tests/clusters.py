@@ -27,7 +27,7 @@ _PLACES = {
         "tests/integration/test_keyed_load.py",
         "tests/integration/test_keys_clients.py",
         "tests/integration/test_keys_leaders.py",
-        "tests/integration/test_keys_level.py",
+        "tests/integration/test_keys_balancer.py",
         "tests/integration/test_keys_load.py",
         "tests/integration/test_lake_on_s3.py",
         "tests/integration/test_sandbox.py",

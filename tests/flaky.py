@@ -3,14 +3,14 @@
 from typing import Final
 
 FLAKY: Final = {
-    "tests/integration/test_keys_leaders.py::test_order_outlives_a_leader_and_transactions_beside": (
+    "tests/integration/test_keys_leaders.py::test_order_survives_a_leader_failure_and_transactions": (
         "a transaction is taken back only if the leader dies between its first record and its end; in two of "
         "four runs no transaction was open at that moment"
     ),
-    "tests/integration/test_demo.py::test_six_brokers_are_levelled_and_measured": (
+    "tests/integration/test_demo.py::test_six_brokers_are_balanced_and_measured": (
         "other programs on the machine change the CPU of single brokers while their load is measured"
     ),
-    "tests/integration/test_demo_bundles.py::test_three_pulsar_brokers_are_levelled_and_measured": (
+    "tests/integration/test_demo_bundles.py::test_three_pulsar_brokers_are_balanced_and_measured": (
         "other programs on the machine change the CPU of single brokers while their load is measured"
     ),
 }

@@ -83,7 +83,7 @@ def test_locks_hold_hashes_and_no_address(lock):
     assert all("--hash=sha256:" in block for block in blocks)
 
 
-def test_the_search_finds_what_it_looks_for():
+def test_the_search_finds_its_targets():
     """The patterns themselves are sound: they would catch the slips they are there for."""
     scheme = "https"
     assert HOME_FOLDERS.search("cd " + "/ro" + "ot/project")

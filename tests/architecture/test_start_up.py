@@ -63,7 +63,7 @@ def test_help_of_a_command_imports_nothing_heavy(name):
     ("form", "unneeded"),
     [("snapshot.json", HEAVY - {"numba", "numpy", "llvmlite"}), ("folder", {"pandas", "pyspark"})],
 )
-def test_a_plan_is_made_without_what_it_does_not_need(tmp_path: Path, form: str, unneeded: set[str]):
+def test_a_plan_is_made_without_unnecessary_libraries(tmp_path: Path, form: str, unneeded: set[str]):
     """Reading a snapshot, planning and writing the plan load the planner's libraries and no others.
 
     pandas is what pyarrow loads for the sake of many of its own functions, and takes longer than the plan.

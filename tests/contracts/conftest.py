@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
-from support.asking import PATIENCE_SECONDS, ask
+from support.admin_calls import PATIENCE_SECONDS, ask
 from trimtab.act.execution.port import PortError
 from trimtab.act.replicas.port import ClusterPort, TopicPartition
 from trimtab.lab.sandbox.kafka import KafkaSandbox

@@ -89,7 +89,7 @@ def settle(cluster: Cluster, name: TopicPartition) -> None:
     cluster.wait(lambda: name not in look(cluster, name).reassignments)
 
 
-def test_a_look_shows_placement_brokers_disks_and_copies(cluster: Cluster) -> None:
+def test_an_observation_has_placement_brokers_disks_and_copies(cluster: Cluster) -> None:
     """What an execution decides from; partitions that do not exist are simply not there."""
     topic = cluster.create({0: [1, 2], 1: [2, 3]}, MB)
     name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
@@ -115,7 +115,7 @@ def test_a_look_shows_placement_brokers_disks_and_copies(cluster: Cluster) -> No
     cluster.delete(topic)
 
 
-def test_a_reassignment_is_seen_in_flight_and_then_through(cluster: Cluster) -> None:
+def test_a_reassignment_is_first_in_flight_and_then_complete(cluster: Cluster) -> None:
     """While it lasts the list is the target followed by what leaves."""
     topic = cluster.create({0: [1, 2]}, 4 * MB)
     name = TopicPartition(topic, 0)
@@ -156,7 +156,7 @@ def test_a_new_order_takes_effect_at_once(cluster: Cluster) -> None:
     cluster.delete(topic)
 
 
-def test_refusals_come_back_for_each_partition(cluster: Cluster) -> None:
+def test_rejections_are_returned_for_each_partition(cluster: Cluster) -> None:
     """One bad target does not spoil the others of the same call."""
     topic = cluster.create({0: [1, 2], 1: [1, 2], 2: [1, 2]}, 0)
     names = [TopicPartition(topic, number) for number in range(3)]
@@ -174,7 +174,7 @@ def test_refusals_come_back_for_each_partition(cluster: Cluster) -> None:
     cluster.delete(topic)
 
 
-def test_another_replication_factor_has_to_be_meant(cluster: Cluster) -> None:
+def test_a_change_of_the_replication_factor_must_be_declared(cluster: Cluster) -> None:
     """What is named as resized grows and shrinks; what is not, in the same call, is refused."""
     topic = cluster.create({0: [1, 2], 1: [1, 2]}, MB)
     one, other = (TopicPartition(topic, number) for number in range(2))
@@ -286,7 +286,7 @@ def test_a_cordoned_broker_takes_replicas_that_are_sent_there(cluster: Cluster) 
     cluster.delete(topic)
 
 
-def test_a_dead_broker_neither_tells_nor_takes_a_cordon(cluster: Cluster) -> None:
+def test_a_dead_broker_neither_reports_nor_accepts_a_cordon(cluster: Cluster) -> None:
     """Nobody else answers for it, and trying again may help."""
     cluster.kill(4)
     try:
@@ -336,7 +336,7 @@ def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -
     cluster.delete(topic)
 
 
-def test_deleting_a_topic_ends_what_is_in_flight(cluster: Cluster) -> None:
+def test_deleting_a_topic_ends_reassignments_in_flight(cluster: Cluster) -> None:
     """Nothing of it is left to be seen."""
     topic = cluster.create({0: [1, 2]}, 4 * MB)
     name = TopicPartition(topic, 0)

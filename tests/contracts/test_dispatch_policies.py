@@ -77,7 +77,7 @@ def played(
 
 @every_policy
 @given(capacity=ROOMS, steps=STEPS)
-def test_a_message_goes_to_an_open_queue_or_its_sender_is_told(
+def test_a_message_is_put_in_an_open_queue_or_rejected(
     name: str, capacity: list[int], steps: list[tuple[str, int, float]]
 ) -> None:
     """Never to one that is paused, closed or full; who does not insist finds an open one if one is there."""
@@ -109,7 +109,7 @@ def test_back_pressure_ends_when_a_queue_is_open_again(name: str) -> None:
 
 
 @every_policy
-def test_a_free_worker_takes_only_where_something_waits(name: str) -> None:
+def test_a_free_worker_takes_only_from_queues_with_waiting_messages(name: str) -> None:
     """Nothing is there; then one message in work; then one that waits."""
     ledger = QueueLedger([9] * 2)
     policy = made(name, ledger)

@@ -358,7 +358,7 @@ def test_a_path_without_a_snapshot_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["a later version", "cut off", "setting"])
-def test_refusal_of_a_real_process(kind: str, tmp_path: Path) -> None:
+def test_a_rejected_file_ends_the_process_with_exit_code_2(kind: str, tmp_path: Path) -> None:
     """The same from outside: exit code 2, one line on standard error, and the plan that was there stays."""
     document = small()
     if kind == "a later version":

@@ -26,7 +26,7 @@ def engine(request: pytest.FixtureRequest) -> ConsensusEngine:
     return ENGINES[request.param]
 
 
-def test_what_is_proposed_is_applied_everywhere(engine: ConsensusEngine) -> None:
+def test_proposed_values_are_applied_everywhere(engine: ConsensusEngine) -> None:
     """By the node itself, and by those that only look on."""
     logs = Logs(engine)
     logs.propose(1, batch(1, 1))
@@ -74,7 +74,7 @@ def test_of_two_masterships_that_expect_the_same_one_counts(engine: ConsensusEng
     assert len({state.version for state in states}) == 1 and logs.alike()
 
 
-def test_what_is_withdrawn_before_it_is_sent_is_never_chosen(engine: ConsensusEngine) -> None:
+def test_a_value_withdrawn_before_it_is_sent_is_never_chosen(engine: ConsensusEngine) -> None:
     """A wish that nobody has seen is taken back; the one before it may be chosen still."""
     logs = Logs(engine)
     logs.cut.add(0)
@@ -88,7 +88,7 @@ def test_what_is_withdrawn_before_it_is_sent_is_never_chosen(engine: ConsensusEn
     assert batch(0, 1) in logs.entries() and be_master(0, 2, 0) not in logs.entries()
 
 
-def test_a_node_that_was_away_learns_what_was_chosen_and_goes_on(engine: ConsensusEngine) -> None:
+def test_a_node_that_was_away_learns_chosen_values_and_continues(engine: ConsensusEngine) -> None:
     """From a snapshot, where the slots that it lacks are cut off; what it had proposed counts once."""
     logs = Logs(engine, snapshot_entries=10)
     logs.propose(0, batch(0, 1))
@@ -107,7 +107,7 @@ def test_a_node_that_was_away_learns_what_was_chosen_and_goes_on(engine: Consens
     assert [logs.counted(0, at=node) for node in range(3)] == [[1, 2]] * 3
 
 
-def test_a_new_life_begins_where_the_log_is(engine: ConsensusEngine) -> None:
+def test_a_new_incarnation_starts_from_the_log(engine: ConsensusEngine) -> None:
     """All nodes die; nothing that was applied is lost, and it is not applied otherwise."""
     logs = Logs(engine, snapshot_entries=10)
     for sequence in range(1, BATCHES + 1):

@@ -55,7 +55,7 @@ class Late:
         return self._shown
 
 
-def test_a_broker_that_came_back_is_asked_at_once(
+def test_a_returned_broker_is_queried_immediately(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
     """The client looks who there is every five minutes; its disks are seen, and moved on, before that."""
@@ -72,7 +72,7 @@ def test_a_controller_address_that_the_client_does_not_know_is_no_failure(admin:
     assert port.reassign({NAME: (2, 1)}) == {NAME: None}
 
 
-def test_a_broker_that_nobody_knows_is_worth_another_try(admin: KafkaAdminClient) -> None:
+def test_an_unknown_broker_is_retried(admin: KafkaAdminClient) -> None:
     """Looking again who there is does not help while the broker that answers lags itself."""
     port = KafkaAdminPort(admin, time.time)
     admin._controller_id = 9
@@ -94,7 +94,7 @@ def test_a_client_that_has_ended_is_an_error_of_the_port(admin: KafkaAdminClient
     assert not caught.value.failure.transient
 
 
-def test_a_copy_is_not_through_before_the_broker_that_is_asked_has_heard_of_it(
+def test_a_copy_is_complete_only_when_the_queried_broker_knows_it(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
     """The controller has ended it; a list of old and new brokers would look like a third replica."""

@@ -52,7 +52,7 @@ def played(name: str, sizes: tuple[int, int, float], keys: list[bytes | None]) -
 
 @every_policy
 @given(sizes=SIZES, keys=RECORDS)
-def test_every_record_goes_to_a_partition_that_is_there(
+def test_every_record_is_put_in_an_existing_partition(
     name: str, sizes: tuple[int, int, float], keys: list[bytes | None]
 ) -> None:
     """Also those without a key, with an empty one, and into a topic of one partition."""
@@ -71,7 +71,7 @@ def test_the_same_records_and_the_same_chance_lead_to_the_same_partitions(
 
 @every_policy
 @given(sizes=SIZES, keys=RECORDS)
-def test_a_policy_that_says_so_keeps_all_records_of_a_key_together(
+def test_a_policy_that_keeps_order_puts_all_records_of_a_key_together(
     name: str, sizes: tuple[int, int, float], keys: list[bytes | None]
 ) -> None:
     """That is what gives a key its order."""

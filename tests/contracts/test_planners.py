@@ -39,7 +39,7 @@ def planned(seed: int, strategy: str, wishes: list[str]) -> tuple[dict, dict]:
 @pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("turn", range(len(WISHES)), ids=WISHES)
 @pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
-def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: int) -> None:
+def test_a_plan_can_be_executed_and_ends_as_predicted(strategy: str, turn: int) -> None:
     """An operator applies a plan move by move: each is possible, the end is the one predicted, the verdict
     is true.
     """
@@ -63,7 +63,7 @@ def test_the_same_question_has_the_same_answer(strategy: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
-def test_limits_to_a_plan_are_kept(strategy: str) -> None:
+def test_limits_of_a_plan_are_respected(strategy: str) -> None:
     """An operator allows four moves tonight: the plan has no more, and says what was left out."""
     for seed in SEEDS[:8]:
         _, plan = planned(seed, strategy, ["replicas.max_moves=4", "replicas.max_bytes=100000000000"])

@@ -321,7 +321,7 @@ def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
     run(story())
 
 
-def test_one_schedules_and_who_lost_the_lease_can_do_nothing(opened: Opened) -> None:
+def test_one_process_schedules_and_a_lost_lease_is_void(opened: Opened) -> None:
     """Two schedulers at once: the second waits; when the first was silent too long, its orders are void."""
 
     async def story() -> None:
@@ -380,7 +380,7 @@ def test_each_worker_has_a_queue_and_others_stand_by(opened: Opened) -> None:
     run(story())
 
 
-def test_a_worker_that_lost_touch_goes_on_with_its_queue(opened: Opened) -> None:
+def test_a_worker_that_reconnects_continues_with_its_queue(opened: Opened) -> None:
     """What it has in work is not handed out again, the rest is, and its old name is void."""
 
     async def story() -> None:
@@ -406,7 +406,7 @@ def test_a_worker_that_lost_touch_goes_on_with_its_queue(opened: Opened) -> None
     run(story())
 
 
-def test_where_nobody_works_messages_wait_for_workers(opened: Opened) -> None:
+def test_without_workers_messages_wait(opened: Opened) -> None:
     """Queues without a worker are closed only once another has one."""
 
     async def story() -> None:
@@ -510,7 +510,7 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
     run(story())
 
 
-def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) -> None:
+def test_messages_behind_a_hanging_worker_are_moved(opened: Opened) -> None:
     """What it has in hand stays, and so does the rest of that key; the queue is open again afterwards."""
 
     async def story() -> None:
@@ -543,7 +543,7 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
     run(story())
 
 
-def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> None:
+def test_messages_behind_a_late_worker_are_moved_to_idle_ones(opened: Opened) -> None:
     """What it has in hand stays, and so does the rest of that key; its queue receives nothing meanwhile."""
 
     async def story() -> None:
@@ -576,7 +576,7 @@ def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> No
     run(story())
 
 
-def test_fewer_queues_are_drained_and_told_meanwhile(server: Server) -> None:
+def test_fewer_queues_are_drained_while_senders_adapt(server: Server) -> None:
     """What lies beyond goes to those that are left, each key in its order, also of a key with very many."""
 
     async def story() -> None:
@@ -645,7 +645,7 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
     run(story())
 
 
-def test_time_in_which_the_server_was_away_counts_for_nobody(server: Server) -> None:
+def test_time_without_the_server_does_not_count_as_missing_heartbeats(server: Server) -> None:
     """Signs of life count for as much longer; of those that were missing before, none does."""
 
     async def story() -> None:
@@ -687,7 +687,7 @@ def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
     run(story())
 
 
-def test_what_others_write_into_a_stream_is_passed_over(server: Server) -> None:
+def test_foreign_entries_in_a_stream_are_skipped(server: Server) -> None:
     """It is counted nowhere, moved nowhere, and the message behind it is next."""
 
     async def story() -> None:

@@ -59,7 +59,7 @@ async def workers(url: str, name: str, done: list[int]) -> AsyncIterator[Balance
     await broker.shutdown()
 
 
-def test_the_scheduler_goes_by_weights_that_are_labels(url: str | None) -> None:
+def test_the_scheduler_uses_weights_from_labels(url: str | None) -> None:
     """40 messages of a millisecond are 40 of 100 places, though nobody told the broker of any weight."""
 
     async def story() -> None:
@@ -85,7 +85,7 @@ def test_the_scheduler_goes_by_weights_that_are_labels(url: str | None) -> None:
     run(story())
 
 
-def test_a_burst_after_a_pause_goes_by_what_lies_there_now(server: Server) -> None:
+def test_a_burst_after_a_pause_uses_current_counts(server: Server) -> None:
     """What lay there when the sender was last told is done long since: queues are empty, and it sees that.
 
     Keys that come twice go together: the second of a key takes no queue's turn.
@@ -134,7 +134,7 @@ def test_a_burst_after_a_pause_goes_by_what_lies_there_now(server: Server) -> No
     run(story())
 
 
-def test_quick_messages_are_known_by_what_all_senders_sent(server: Server) -> None:
+def test_quick_messages_are_recognised_by_the_messages_of_all_senders(server: Server) -> None:
     """A sender of short ones alone has never seen another; nor has one that sends a long one in a hundred."""
 
     async def story() -> None:

@@ -71,7 +71,7 @@ def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reade
     asyncio.run(story())
 
 
-def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServerClient) -> None:
+def test_a_version_is_published_only_over_the_previous_one(reader: QueueServerClient) -> None:
     """Two at once: the second is told; the server keeps the last hundred."""
     assert reader.published() is None
     assert not reader.publish(_published(2, vote=1.0))
@@ -85,7 +85,7 @@ def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServ
     assert [one.version for one in reader.history()] == list(range(4, HISTORY + 4))
 
 
-def test_a_process_goes_by_what_is_published_all_of_it_or_nothing(
+def test_a_process_applies_published_settings_completely_or_not_at_all(
     server: Server, reader: QueueServerClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What cannot be read, or names a setting that is none, is told once and changes nothing."""

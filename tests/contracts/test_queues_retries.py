@@ -196,7 +196,7 @@ def test_a_retry_needs_no_room_and_minds_no_mark(working: Working, key: str) -> 
     run(story())
 
 
-def test_a_retry_goes_to_the_end_of_the_line_of_its_key(working: Working) -> None:
+def test_a_retry_is_put_behind_waiting_messages_of_its_key(working: Working) -> None:
     """It is accepted when it is sent: behind those that wait already, and never beside one of them."""
 
     async def story() -> None:

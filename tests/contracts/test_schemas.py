@@ -54,7 +54,7 @@ def schema(name: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", sorted(set(BROKEN_VALUES) - BEYOND_A_SCHEMA))
-def test_the_schema_refuses_what_the_reader_refuses(kind: str) -> None:
+def test_the_schema_rejects_the_files_that_the_reader_rejects(kind: str) -> None:
     """A tool that checks by the schema learns of the same slips before it hands its file over."""
     document = small()
     validator = schema("replicas-snapshot-1")
@@ -64,7 +64,7 @@ def test_the_schema_refuses_what_the_reader_refuses(kind: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(by_tier(5, 20, 20)))
-def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
+def test_files_read_and_written_fit_the_schema(seed: int) -> None:
     """Sound snapshots, our own export of them, and the plan made from them."""
     document = random_snapshot(seed)
     schema("replicas-snapshot-1").validate(document)
@@ -87,7 +87,7 @@ BEYOND_THE_PLAN_SCHEMA = {
 
 
 @pytest.mark.parametrize("kind", sorted(set(SLIPS) - BEYOND_THE_PLAN_SCHEMA))
-def test_the_schema_of_bundle_plans_refuses_what_the_reader_refuses(kind: str) -> None:
+def test_the_schema_of_bundle_plans_rejects_the_files_that_the_reader_rejects(kind: str) -> None:
     """Misspelt fields, numbers as text, names of another level: found before anything is handed over."""
     validator = schema("bundles-plan-1")
     assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
@@ -103,7 +103,7 @@ BEYOND_THE_BUNDLES_SCHEMA = {
 
 
 @pytest.mark.parametrize("kind", sorted(set(bundles.SLIPS) - BEYOND_THE_BUNDLES_SCHEMA))
-def test_the_schema_of_bundles_snapshots_refuses_what_the_reader_refuses(kind: str) -> None:
+def test_the_schema_of_bundles_snapshots_rejects_the_files_that_the_reader_rejects(kind: str) -> None:
     """A gap in the boundaries, a missing resource, a state that is none."""
     validator = schema("bundles-snapshot-1")
     validator.validate(json.loads(bundles.changed(lambda one: None)))

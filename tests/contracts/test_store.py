@@ -22,7 +22,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     return place_of(f"{store.bucket()}/some/lake")
 
 
-def test_what_is_written_is_listed_and_read_at_once(place: Location) -> None:
+def test_a_written_file_is_listed_and_read_immediately(place: Location) -> None:
     """Readers that list a folder find exactly what writers have finished there."""
     make_folder(place / "tables" / "one")
     create(place / "tables" / "one" / "a.parquet", b"first")
@@ -39,7 +39,7 @@ def test_what_is_written_is_listed_and_read_at_once(place: Location) -> None:
     assert not (place / "tables" / "on").exists()
 
 
-def test_what_is_removed_is_gone(place: Location) -> None:
+def test_removal_deletes_everything_below_a_folder(place: Location) -> None:
     """A folder goes with everything below it, and nothing beside it."""
     for name in ("one/deep/a", "one/b", "one-more/c"):
         path = place / name
@@ -109,7 +109,7 @@ def test_of_two_processes_exactly_one_creates_each(place: Location) -> None:
         assert (place / str(number)).read_bytes() == expected
 
 
-def test_numbered_documents_are_kept_in_order_and_few(place: Location) -> None:
+def test_numbered_documents_are_ordered_and_few(place: Location) -> None:
     """The newest counts; old ones go; a number that is taken, now or long ago, is refused."""
     documents = VersionedDocuments(place / "manifests", retained=3)
     assert documents.newest() is None
@@ -128,7 +128,7 @@ def test_numbered_documents_are_kept_in_order_and_few(place: Location) -> None:
     assert documents.newest() == (7, b"content 7")
 
 
-def test_other_files_beside_numbered_documents_are_left_alone(place: Location) -> None:
+def test_other_files_in_the_folder_of_numbered_documents_stay(place: Location) -> None:
     """What a killed writer left, or a person put there, is no document."""
     documents = VersionedDocuments(place / "seat", retained=2)
     make_folder(place / "seat")

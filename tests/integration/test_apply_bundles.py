@@ -110,7 +110,7 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
         assert None not in owners
 
 
-def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(trial: PulsarTrial) -> None:
+def test_a_destination_killed_during_the_execution_affects_only_its_own_steps(trial: PulsarTrial) -> None:
     """The broker dies while bundles are sent to it: the others go where they should, and all ends clean."""
     leader, first, second = trial.brokers
     one, two, three, four = trial.keys
@@ -142,7 +142,7 @@ def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(tri
     trial.assert_given_back()
 
 
-def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTrial) -> None:
+def test_a_plan_with_a_bundle_split_afterwards_is_rejected(trial: PulsarTrial) -> None:
     """The plan is refused with the bundle's name; what still fits goes on with --skip-changed."""
     leader, first, _ = trial.brokers
     one, two, *_ = trial.keys
@@ -158,7 +158,7 @@ def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTria
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_a_real_cluster_does_what_the_simulated_one_does(
+def test_a_real_cluster_behaves_like_the_simulated_one(
     three_pulsar_brokers: PulsarSandbox, tmp_path: Path, story: Callable[[Stage], None]
 ) -> None:
     """The stories of tests/contracts/test_bundles_port.py."""
@@ -172,7 +172,7 @@ def test_a_real_cluster_does_what_the_simulated_one_does(
             trial.end_all()
 
 
-def test_a_bundle_that_somebody_else_moves_meanwhile_is_noticed(trial: PulsarTrial) -> None:
+def test_a_bundle_moved_by_another_process_is_detected(trial: PulsarTrial) -> None:
     """An unload that is none of ours: nothing new for a while, then on; the receipt names the bundle."""
     leader, first, second = trial.brokers
     one, two, three, _ = trial.keys

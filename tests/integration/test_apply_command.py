@@ -118,7 +118,7 @@ def operator(three_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[Operator]:
     someone.admin.close()
 
 
-def test_a_plan_is_shown_applied_and_found_done(operator: Operator) -> None:
+def test_a_plan_is_printed_applied_and_then_complete(operator: Operator) -> None:
     """A dry run changes nothing; the plan is carried out; a second time there is nothing left to do."""
     plan = operator.plan("plan.json", {0: (BEFORE, (3, 2)), 1: (BEFORE, (2, 1)), 2: (BEFORE, (2, 3))})
     before = operator.placement()
@@ -138,7 +138,7 @@ def test_a_plan_is_shown_applied_and_found_done(operator: Operator) -> None:
     assert "3 of 3 partitions are already as planned" in shown
 
 
-def test_nobody_to_ask_is_an_error_not_a_yes(operator: Operator) -> None:
+def test_without_a_terminal_confirmation_fails(operator: Operator) -> None:
     """Without a terminal and without --yes nothing is done."""
     plan = operator.plan("plan.json", {0: (BEFORE, (3, 2))})
     code, _, err = operator.type(*operator.on_cluster("apply", plan))
@@ -159,7 +159,7 @@ def test_an_old_plan_is_refused_and_rebased(operator: Operator) -> None:
     operator.wait_until(lambda: operator.placement()[1] == ((2, 1), 2))
 
 
-def test_ctrl_c_lets_what_is_in_flight_finish(operator: Operator) -> None:
+def test_ctrl_c_lets_moves_in_flight_finish(operator: Operator) -> None:
     """One copy at a time, the first in flight: it arrives, the others wait to be resumed, and are."""
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)})
     slow = ("--yes", "--throttle", "4000000", "--set", "execution.initial_copies_per_broker=1")
@@ -178,7 +178,7 @@ def test_ctrl_c_lets_what_is_in_flight_finish(operator: Operator) -> None:
     operator.assert_clean()
 
 
-def test_ctrl_c_twice_rolls_back_what_is_in_flight(operator: Operator) -> None:
+def test_ctrl_c_twice_rolls_back_moves_in_flight(operator: Operator) -> None:
     """The copy in flight is undone, the throttle is gone."""
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)})
     running = operator.begin(*operator.on_cluster("apply", plan, "--yes", "--throttle", "500000"))

@@ -92,7 +92,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
             assert one == other, name
 
 
-def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
+def test_the_bad_day_contains_every_kind_of_fault(history: Lake) -> None:
     """A comparison proves little unless every kind of dirt is there and was counted."""
     counts = history.table("quality", context=pc.field("cluster") != "steady")
     flags = ("duplicates", "late", "unreadable", "not_a_number", "negative", "gap", "clock_back", "missed")
@@ -173,7 +173,7 @@ def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None
     assert (made[-1].short.samples, made[-1].long.samples) == (SHORT_SAMPLES, LONG_SAMPLES)
 
 
-def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
+def test_departures_name_the_previous_and_the_current_owner(history: Lake) -> None:
     """One bundle is moved at once, one is nobody's for a tick; both left their broker."""
     rows = history.table("departures", context=pc.field("cluster") == "steady").to_pylist()
     told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_observed"]) for row in rows}
@@ -184,7 +184,7 @@ def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
     }
 
 
-def test_cpu_is_attributed_by_what_messages_and_bytes_cost(history: Lake) -> None:
+def test_cpu_is_attributed_by_the_cost_of_messages_and_bytes(history: Lake) -> None:
     """The fit finds the costs that the brokers' CPU was made of, and the idle part is nobody's."""
     model = history.table("cpu_model", context=pc.field("cluster") == "steady").to_pylist()
     newest = max(model, key=lambda row: row["window_end"])
@@ -215,7 +215,7 @@ def test_imbalance_is_the_models_own(history: Lake) -> None:
         assert (row["resource"] == "message_rate") == (not limited)
 
 
-def test_forecasts_are_held_against_what_came(history: Lake) -> None:
+def test_forecasts_are_compared_with_actual_values(history: Lake) -> None:
     """Every forecast whose time has come has its error, and it is forecast minus actual."""
     expected = {
         (row["bundle"], row["target"]): row["load"]
@@ -245,7 +245,7 @@ def test_a_trend_is_followed_no_longer_than_it_is_known(spark: SparkSession) -> 
     assert newest == pytest.approx({"young": 100 + 30, "old": 100 + 100})
 
 
-def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:
+def test_snapshot_has_owners_loads_and_forecasts(history: Lake) -> None:
     """Owners of the newest tick, the newest closed windows and a forecast, as one folder that reads back."""
     snapshot = read_bundles_snapshot(history.newest_snapshot("steady"))
     assert snapshot.taken_at == STEADY.at(TICKS - 1).timestamp()
@@ -279,7 +279,7 @@ def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:
     assert set(errors["forecast"]) == set(RESOURCES)
 
 
-def test_snapshot_of_the_bad_day_keeps_what_it_can(history: Lake) -> None:
+def test_snapshot_of_the_bad_day_has_every_bundle_and_the_valid_share(history: Lake) -> None:
     """Gaps, false claims and moves: every bundle is there, its load is finite, and the share that is sound
     is told.
     """

@@ -93,7 +93,7 @@ def rows_of(lake: Lake, kind: str | None = None) -> list[Row]:
     return [row for row in found if kind is None or row["kind"] == kind]
 
 
-def test_every_kind_of_row_comes_from_a_cluster_under_load(
+def test_every_kind_of_row_is_collected_from_a_cluster_under_load(
     loaded: tuple[KafkaSandbox, Path], tmp_path: Path
 ) -> None:
     """Counters rise, sizes grow, groups commit, clients tell: everything the pipeline needs is there."""
@@ -312,7 +312,7 @@ def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
     assert "three resources remain" in done.stderr
 
 
-def test_status_looks_straight_at_the_brokers(loaded: tuple[KafkaSandbox, Path]) -> None:
+def test_live_status_reads_from_the_brokers(loaded: tuple[KafkaSandbox, Path]) -> None:
     """The first command of a newcomer: sizes and leaders of a running cluster, nothing set up before."""
     sandbox, _ = loaded
     done = subprocess.run(

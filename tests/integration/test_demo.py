@@ -74,7 +74,7 @@ def test_ctrl_c_leaves_nothing(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
-def test_six_brokers_are_levelled_and_measured(state: Path, tmp_path: Path) -> None:
+def test_six_brokers_are_balanced_and_measured(state: Path, tmp_path: Path) -> None:
     """The whole demo, at its full length: skew found, replicas and leaders moved, all measured."""
     out = tmp_path / "demo"
 

@@ -11,7 +11,7 @@ from support.demos import read_result, require_levelled, start_demo, told_by
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
-def test_three_pulsar_brokers_are_levelled_and_measured(tmp_path: Path) -> None:
+def test_three_pulsar_brokers_are_balanced_and_measured(tmp_path: Path) -> None:
     """Somebody wants to see it before reading: skew found, a hot bundle split, bundles moved, pauses told."""
     out, state = tmp_path / "demo", tmp_path / "state"
 

@@ -14,7 +14,7 @@ from support.installations import runtime
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_the_sandbox_starts_where_make_demo_installed(tmp_path: Path) -> None:
+def test_the_sandbox_starts_from_the_installation_of_make_demo(tmp_path: Path) -> None:
     """Somebody has run `make demo` and nothing else: the server of queues is there."""
 
     def typed(*words: str) -> str:

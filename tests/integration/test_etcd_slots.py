@@ -124,7 +124,7 @@ def parted(found: list[StoreEvent]) -> list[Any]:
     return sorted(told, key=repr)
 
 
-def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[SandboxProcess, str]) -> None:
+def test_a_watch_of_compacted_events_reports_that(member: tuple[SandboxProcess, str]) -> None:
     """What happened since is read then."""
 
     async def story(client: EtcdClient) -> None:
@@ -141,7 +141,9 @@ def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[Sand
     tried(member[1], story)
 
 
-def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[SandboxProcess, str]) -> None:
+def test_a_member_that_does_not_answer_is_awaited_for_a_limited_time(
+    member: tuple[SandboxProcess, str],
+) -> None:
     """A stopped process keeps its connections; whether it did what it was asked is not known."""
     process, endpoint = member
 
@@ -166,7 +168,7 @@ def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[San
     tried(endpoint, story)
 
 
-def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[SandboxProcess, str]) -> None:
+def test_the_next_member_is_tried_if_one_is_unreachable(member: tuple[SandboxProcess, str]) -> None:
     """A connection that is refused costs one call."""
 
     async def story() -> None:
@@ -179,7 +181,7 @@ def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[SandboxPro
     asyncio.run(story())
 
 
-def test_what_is_none_of_ours_ends_the_node(member: tuple[SandboxProcess, str]) -> None:
+def test_an_unreadable_slot_ends_the_node(member: tuple[SandboxProcess, str]) -> None:
     """A slot that cannot be read must not be passed over."""
 
     async def story(client: EtcdClient) -> None:

@@ -74,7 +74,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.mark.long
-def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
+def test_history_by_the_day_resumes_after_kill_9_with_the_same_tables(
     whole: dict[str, list[dict[str, Any]]],
     spark: SparkSession,
     tmp_path: Path,

@@ -35,7 +35,7 @@ def test_every_part_is_killed_in_mid_burst_and_every_vote_counts_once(tmp_path: 
 
 
 @pytest.mark.skipif(chromium() is None, reason="no Chromium is in PATH; `.ci/run` installs one")
-def test_the_page_shows_what_counts_in_light_and_dark(tmp_path: Path) -> None:
+def test_the_page_displays_counts_in_light_and_dark(tmp_path: Path) -> None:
     """A click on the page is a vote, and is shown; a pause is told; the words of a question stay words."""
     server = Server(binaries()["valkey"], tmp_path / "server")
 

@@ -13,7 +13,7 @@ from trimtab_keys.core.policies import HashPartitioning
 pytestmark = pytest.mark.kafka
 
 
-def test_a_hundred_thousand_keys_go_where_the_java_client_sends_them(tmp_path: Path) -> None:
+def test_a_hundred_thousand_keys_have_the_partition_of_the_java_client(tmp_path: Path) -> None:
     """Drawn bytes of every length up to 300, the signed hash and the partition of 24."""
     chance = random.Random(20261123)
     keys = [chance.randbytes(min(int(chance.expovariate(1 / 20)), 300)) for _ in range(100_000)]

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.connection import KafkaConnection
 
 from kill_tests.keys import KeysKillTest
-from support.asking import ask
+from support.admin_calls import ask
 from support.kafka_classes import sent_by_java
 from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
@@ -48,7 +48,7 @@ def place() -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_each_keys_order_is_kept_while_tables_change_under_load(
+def test_each_keys_order_is_preserved_while_tables_change_under_load(
     place: Place, client: str, tmp_path: Path
 ) -> None:
     """A third of the groups move, a hot key is split, over an added partition as well, and put together."""
@@ -134,7 +134,7 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     wait_until(lambda: not place.heartbeats(topic), "who ends in order is gone at once")
 
 
-def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> None:
+def test_cold_keys_have_the_partition_of_the_java_client(place: Place, tmp_path: Path) -> None:
     """All clients without a table send each of 2,000 keys to the partition that the Java client picks."""
     topic = place.topic(24)
     keys = [f"{number}".encode() * (1 + number % 7) for number in range(2000)] + [b"\x00\xff", b"\x80" * 31]
@@ -171,7 +171,7 @@ def test_a_key_that_is_a_number_is_refused(place: Place, client: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
+def test_without_a_readable_table_the_plain_hash_continues_with_a_log_line(
     place: Place, client: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A torn table, then one of another topic, then a sound one: sends never stop, and all is in order."""
@@ -222,7 +222,7 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
 
 
 @pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
-def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
     """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
     topic = place.topic(1)
     effects = SqliteEffects(tmp_path / "effects")
@@ -270,7 +270,7 @@ def _made(place: Place, topic: str) -> bool:
 
 
 @pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
-def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path) -> None:
+def test_no_more_records_are_held_than_configured(place: Place, client: str, tmp_path: Path) -> None:
     """3,000 records wait for ten of another partition: no more than 300 and a batch are fetched till then."""
     topic = place.topic(2)
     writer = KafkaProducer(**place.settings)
@@ -303,7 +303,7 @@ def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path)
     assert most <= 300 + 500
 
 
-def test_what_is_not_committed_is_searched(place: Place) -> None:
+def test_sequences_without_a_commit_are_searched(place: Place) -> None:
     """The lowest sequence that is there is found, over all partitions, of this stream alone.
 
     What was taken back is not there: consumers would wait for it for ever.
@@ -331,7 +331,7 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
         side.close()
 
 
-def test_ten_idle_processes_ask_no_more_than_is_told(
+def test_ten_idle_processes_send_no_more_requests_than_documented(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five producers and five consumers for six seconds: docs/balancers/keys.md, and nobody reads heartbeats.
@@ -428,7 +428,7 @@ def test_no_order_breaks_and_nothing_is_lost_when_processes_are_killed(place: Pl
     assert told.effects >= told.acknowledged > 200
 
 
-def test_the_kills_notice_what_they_look_for(place: Place, tmp_path: Path) -> None:
+def test_the_kill_tests_detect_order_violations(place: Place, tmp_path: Path) -> None:
     """Effects that are overtaken, doubled, lost, or before those of the run before."""
 
     def found(effects: list[tuple[str, str]], acknowledged: dict[str, str]) -> str:

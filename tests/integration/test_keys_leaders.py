@@ -13,7 +13,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from support.asking import ask
+from support.admin_calls import ask
 from support.keys_place import FIRST_CLIENT_IN_TEST, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects
@@ -104,7 +104,7 @@ class Transactions:
 
 
 @pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
-def test_order_outlives_a_leader_and_transactions_beside(
+def test_order_survives_a_leader_failure_and_transactions(
     sandbox: KafkaSandbox, place: Place, client: str, tmp_path: Path
 ) -> None:
     """The leader of the hot key's partition is killed with -9 as the key is split, and comes back."""

@@ -16,7 +16,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata
 
-from support.asking import ask
+from support.admin_calls import ask
 from support.keys_place import Place, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab_common.errors import ConnectError, InputError
@@ -154,7 +154,7 @@ def test_ipooa_diverts_a_hot_key_and_adds_a_partition(
     assert len(ends()) == 5, "max_partitions"
 
 
-def test_capacity_is_measured_where_none_is_declared(place: Place) -> None:
+def test_capacity_is_measured_if_none_is_declared(place: Place) -> None:
     """While the consumer keeps up nothing is diverted; what it can do shows once records wait for it."""
     topic = place.topic(4)
     settings = LoadConfig(place.settings, topic, f"g-{topic}", interval_seconds=0.2, commit_seconds=1.0)

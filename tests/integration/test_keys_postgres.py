@@ -23,7 +23,7 @@ def address() -> Iterator[str]:
         yield found
 
 
-def test_marks_and_effects_are_kept_together(address: str) -> None:
+def test_checkpoints_and_effects_are_stored_together(address: str) -> None:
     """Or neither; another connection sees what is committed, and old marks go when asked."""
     now = [1000.0]
     with psycopg.connect(address) as connection, psycopg.connect(address) as other:
@@ -48,7 +48,7 @@ def test_marks_and_effects_are_kept_together(address: str) -> None:
         assert (others.read(b"a"), others.read(b"b")) == (0, 2**40)
 
 
-def test_a_mark_grows_once_whoever_reads_it(address: str) -> None:
+def test_a_checkpoint_grows_once_among_concurrent_consumers(address: str) -> None:
     """Eight consumers raise the same mark by what they read; it is not there when they begin."""
     effects: list[int] = []
 

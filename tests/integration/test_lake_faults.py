@@ -87,7 +87,7 @@ def room(spark: SparkSession) -> Iterator[Callable[[int], None]]:
 
 
 @pytest.mark.long
-def test_no_room_for_what_spark_writes(
+def test_no_disk_space_for_files_of_spark(
     spark: SparkSession, folder: Lake, room: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some tables are written, the next one is not: those from before still count; with room again, all is
@@ -113,7 +113,7 @@ def test_no_rights_to_a_table(spark: SparkSession, folder: Lake) -> None:
 
 
 @pytest.mark.long
-def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
+def test_no_disk_space_for_a_publication_ends_the_stream_which_resumes_later(
     spark: SparkSession, folder: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full when all tables are written: the micro-batch is done again, and counts once."""
@@ -133,7 +133,7 @@ def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
 
 
 @pytest.mark.long
-def test_a_store_that_shuts_us_out_or_is_gone(
+def test_a_revoked_key_or_a_missing_bucket_ends_a_batch(
     spark: SparkSession, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of a batch: the key is revoked, and the next time the bucket is removed."""

@@ -158,7 +158,7 @@ def wait_until(done: Callable[[], bool], process: subprocess.Popen[str]) -> None
         time.sleep(0.1)
 
 
-def test_a_spark_cluster_over_s3_makes_the_tables_of_a_folder_whoever_dies(
+def test_a_spark_cluster_over_s3_makes_the_tables_of_a_folder_despite_kills(
     s3: ObjectStore,
     six_brokers: KafkaSandbox,
     spark: SparkSession,

@@ -37,7 +37,7 @@ def sandbox(tmp_path: Path) -> Iterator[MastersSandbox]:
         yield running
 
 
-def test_clients_go_on_through_a_takeover_the_death_of_the_master_and_of_a_member(
+def test_clients_continue_through_a_transfer_and_the_death_of_master_and_member(
     sandbox: MastersSandbox,
 ) -> None:
     """The producer gets no error; every message is read once, in its order."""
@@ -78,7 +78,7 @@ async def _struck(sandbox: MastersSandbox) -> None:
 
 
 @pytest.mark.long
-def test_all_nodes_start_again_on_what_etcd_holds(sandbox: MastersSandbox) -> None:
+def test_all_nodes_restart_from_etcd(sandbox: MastersSandbox) -> None:
     """They keep nothing themselves."""
     asyncio.run(_send(sandbox, 5))
     for node in range(NODES):
@@ -101,7 +101,7 @@ async def _read(sandbox: MastersSandbox, messages: int) -> list[bytes]:
 
 
 @pytest.mark.long
-def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
+def test_no_acknowledged_message_is_lost_by_kills(tmp_path: Path) -> None:
     """Masters, preferred nodes, both, all, and members of etcd: the ledger of every topic holds."""
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=ETCD.name, folder=tmp_path / "kills"

@@ -16,7 +16,7 @@ from trimtab_store.clients.producer import Producer
 KILLS, KILLS_CUT = 5, 4
 
 
-def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
+def test_no_acknowledged_message_is_lost_by_kills(tmp_path: Path) -> None:
     """Masters, preferred nodes, both, all: every producer's messages are there once, in order; offsets stay.
 
     So does the last map that was published, in the store itself, while nodes were killed.
@@ -40,7 +40,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_cut(tmp_path: Path) -> None:
     assert told.logged >= told.acknowledged > 100 * GROUPS
 
 
-def test_what_is_under_way_is_not_multiplied_while_there_is_no_master(tmp_path: Path) -> None:
+def test_messages_in_flight_are_not_multiplied_without_a_master(tmp_path: Path) -> None:
     """256 messages of 16 KB, a master that is killed, a lease without one: each is sent twice at most.
 
     Before, each was sent 63 times, 258 MB for 4.

@@ -24,7 +24,7 @@ def until(so: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def test_a_node_with_an_old_a_missing_or_a_mistyped_map_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_node_with_an_old_missing_or_mistyped_map_delays_no_other_group(tmp_path: Path) -> None:
     """The groups behind its own are taken over, it is named, and takes its group as soon as it sees the map.
 
     Before, nothing moved in 45 s, and nobody said why.

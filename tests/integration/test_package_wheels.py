@@ -164,7 +164,7 @@ def test_the_store_works_alone(wheels: Path, tmp_path: Path) -> None:
     assert installed_bytes(python) < MAX_BYTES
 
 
-def test_what_is_optional_is_named(wheels: Path, tmp_path: Path) -> None:
+def test_a_missing_extra_is_named(wheels: Path, tmp_path: Path) -> None:
     """A node on etcd without aetcd says what to install, and how."""
     python = install(tmp_path / "fresh", wheels, "trimtab-store")
     program = (

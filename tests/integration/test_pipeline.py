@@ -137,9 +137,7 @@ def test_brokers_without_metrics_still_give_three_resources(
     assert set(complete["resource"].to_pylist()) == {"disk", "network_in", "network_out"}
 
 
-def test_part_of_history_can_be_built_anew(
-    spark: SparkSession, cluster: SyntheticCluster, lake: Lake
-) -> None:
+def test_part_of_history_can_be_rebuilt(spark: SparkSession, cluster: SyntheticCluster, lake: Lake) -> None:
     """Building three ticks in the middle again leaves every table as it was."""
     tables = ("rates", "traffic", "windows", "imbalance", "attributed")
     before = {name: sorted(map(repr, lake.table(name).to_pylist())) for name in tables}

@@ -40,7 +40,7 @@ def secured() -> Iterator[PulsarSandbox]:
         yield sandbox
 
 
-def test_the_extensible_load_manager_is_heard_on_its_own_topics(
+def test_reports_of_the_extensible_load_manager_are_read_from_its_topics(
     secured: PulsarSandbox, tmp_path: Path
 ) -> None:
     """No load report over the admin API: what brokers publish, with owners and topics asked; all over TLS."""
@@ -80,7 +80,7 @@ def test_the_extensible_load_manager_is_heard_on_its_own_topics(
         ({"tls_ca": None}, "its certificate is not trusted", None),
     ],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_a_rejected_client_learns_the_reason(
     secured: PulsarSandbox, change: dict[str, Any], said: str, status: int | None
 ) -> None:
     """No token, a false one, an authority that we do not know; none is worth another try."""
@@ -181,7 +181,7 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
 
 @pytest.mark.long
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_real_brokers_do_what_the_simulated_ones_do(
+def test_real_brokers_behave_like_the_simulated_ones(
     empty: PulsarTrial, story: Callable[[Stage], None]
 ) -> None:
     """The stories of tests/contracts/test_bundles_port.py."""

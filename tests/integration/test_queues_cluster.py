@@ -150,7 +150,7 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: RedisClusterProces
     _run(story())
 
 
-def test_a_slot_with_one_queue_tells_of_that_one(cluster: RedisClusterProcess) -> None:
+def test_a_slot_with_one_queue_reports_that_queue(cluster: RedisClusterProcess) -> None:
     """Also where it refuses a message: the others stay open."""
 
     async def story() -> None:
@@ -164,7 +164,7 @@ def test_a_slot_with_one_queue_tells_of_that_one(cluster: RedisClusterProcess) -
 
 
 @pytest.mark.parametrize("step", ["send_away", "before_arrive", "arrive", "cross_out"])
-def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: RedisClusterProcess, step: str) -> None:
+def test_a_kill_during_a_move_loses_and_duplicates_nothing(cluster: RedisClusterProcess, step: str) -> None:
     """Killed with signal 9 between the steps: the next to hold the lease ends the journey, once."""
 
     async def story() -> None:

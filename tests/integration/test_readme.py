@@ -56,7 +56,7 @@ def _command(line: str) -> str:
     return line.partition("#")[0].strip()
 
 
-def test_a_line_that_nobody_prints_is_noticed() -> None:
+def test_a_line_that_is_not_printed_is_detected() -> None:
     """Figures and what is left out may differ between page and run, words may not."""
     shown = ["trimtab: writing 298 MB", "[...]", "2 topics created, none removed", "broker 1   12 ▲+8%"]
     assert (

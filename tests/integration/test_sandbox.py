@@ -76,7 +76,7 @@ def test_every_broker_offers_metrics_and_two_log_dirs(six_brokers):
     assert all(seconds > 0 for seconds in six_brokers.cpu_seconds().values())
 
 
-def test_a_killed_broker_is_fenced_and_comes_back_and_no_record_is_lost(three_brokers, admin, tmp_path):
+def test_a_killed_broker_is_fenced_and_returns_and_no_record_is_lost(three_brokers, admin, tmp_path):
     """Kafka notices kill -9 when the session ends, and takes the broker in again; clients go on meanwhile."""
     workload = KafkaWorkload((KafkaTopicLoad("kept", (30_000.0,) * 6, consumers=1),), record_bytes=1_000)
     create_topics(three_brokers.connection, workload)
@@ -109,7 +109,7 @@ def test_the_controller_can_die_and_come_back(three_brokers, admin):
     delete_topics(three_brokers.connection, ["after"])
 
 
-def test_a_load_tells_the_truth(three_brokers, admin, tmp_path, monkeypatch):
+def test_a_load_reports_its_actual_records(three_brokers, admin, tmp_path, monkeypatch):
     """What the load says it produced is, record for record, what lies in the log; and readers get it all.
 
     Its folder is one of the current folder's, as a user names it.
@@ -185,7 +185,7 @@ def test_a_recorded_draw_is_made_again(three_brokers, admin):
 
 
 @pytest.mark.long
-def test_a_client_that_ends_is_told(three_brokers, tmp_path):
+def test_a_client_that_ends_is_reported(three_brokers, tmp_path):
     """A load on a topic that does not exist ends, and says which client and why."""
     workload = KafkaWorkload((KafkaTopicLoad("absent", (1_000.0,), consumers=1),), record_bytes=1_000)
     with pytest.raises(SandboxError, match="the load"):
@@ -313,6 +313,6 @@ def _java_below(folder: Path) -> list[str]:
     return found
 
 
-def test_the_folder_of_sandboxes_is_where_the_settings_say(own_state):
+def test_the_folder_of_sandboxes_follows_the_settings(own_state):
     """TRIMTAB_STATE moves everything a sandbox writes."""
     assert sandboxes_folder() == own_state

@@ -59,7 +59,7 @@ def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run, engine: s
     assert "node 1 is started on " in run("restart", "1")
 
 
-def test_a_sandbox_whose_nodes_were_all_killed_is_started_again(run) -> None:
+def test_a_sandbox_whose_nodes_were_all_killed_restarts(run) -> None:
     """Each kill says what is true then; what was acknowledged before stands in the logs, and is served."""
     run("up", "--nodes", "3", "--groups", "1", "--lease", "2")
     assert "all of them acknowledged" in run("load", "--seconds", "1", "--rate", "50")
@@ -84,7 +84,7 @@ def messages(status: str) -> int:
     return 0 if found is None else int(found[1].replace(",", ""))
 
 
-def test_a_sandbox_with_a_secret_serves_those_who_know_it(run, tmp_path: Path) -> None:
+def test_a_sandbox_with_a_secret_serves_only_clients_that_know_it(run, tmp_path: Path) -> None:
     """Its own load and its status do, by the sandbox's file; a client without it is answered nothing."""
     run("up", "--nodes", "3", "--groups", "2", "--lease", "2", "--secret")
     assert "all of them acknowledged" in run("load", "--seconds", "2", "--rate", "20")

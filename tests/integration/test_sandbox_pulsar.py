@@ -85,7 +85,9 @@ def _told_until(load: SandboxLoad) -> dict[str, float]:
     return {tick.client: tick.at + tick.seconds for tick in load.ticks()}
 
 
-def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, admin, namespace, tmp_path):
+def test_a_load_reports_the_effect_of_an_unload_on_its_clients(
+    three_pulsar_brokers, admin, namespace, tmp_path
+):
     """Messages go on through an unload, and the pause of every topic that moved is told."""
     first, second, _ = three_pulsar_brokers.brokers
     bundles = bundles_of(admin, namespace)
@@ -137,7 +139,7 @@ def _leave_out_one_and_write_one_twice(connection, load: SandboxLoad, topic: str
     client.close()
 
 
-def test_a_killed_broker_leaves_and_comes_back(three_pulsar_brokers, admin):
+def test_a_killed_broker_leaves_and_returns(three_pulsar_brokers, admin):
     """Pulsar forgets a broker when its session has ended, and takes it in again on its old ports."""
     first = three_pulsar_brokers.brokers[0]
     three_pulsar_brokers.kill(first)
@@ -171,7 +173,7 @@ time.sleep(600)
 """
 
 
-def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(own_state):
+def test_a_secured_broker_requires_a_token_and_ends_with_its_owner(own_state):
     """No token, no answer; a token without rights, no changes; and kill -9 of a demo leaves nothing of it."""
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None

@@ -65,13 +65,13 @@ def test_records_go_through_and_are_copied(guarded):
 
 
 @pytest.mark.parametrize("make", [admin_client, producer, consumer])
-def test_a_wrong_password_is_told_by_user(guarded, make):
+def test_a_wrong_password_is_reported_with_its_user(guarded, make):
     """Every kind of client says who was refused, not that the cluster cannot be found."""
     with pytest.raises(ConnectError, match="refuses user 'trimtab' with SCRAM-SHA-512: check"):
         make(replace(guarded.connection, password="wrong"))
 
 
-def test_a_mechanism_that_is_not_offered_is_told(guarded):
+def test_an_unsupported_mechanism_is_reported(guarded):
     """A cluster with SCRAM-SHA-512 alone does not let SCRAM-SHA-256 in, and the message names the setting."""
     with pytest.raises(
         ConnectError, match="does not offer SCRAM-SHA-256 but SCRAM-SHA-512: set sasl_mechanism"
@@ -79,14 +79,14 @@ def test_a_mechanism_that_is_not_offered_is_told(guarded):
         admin_client(replace(guarded.connection, sasl_mechanism="SCRAM-SHA-256"))
 
 
-def test_an_untrusted_certificate_is_told(guarded):
+def test_an_untrusted_certificate_is_reported(guarded):
     """Without the cluster's authority the message names the setting that takes it."""
     with pytest.raises(ConnectError, match="is not trusted .* tls_ca"):
         admin_client(replace(guarded.connection, tls_ca=None))
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL"])
-def test_the_wrong_protocol_is_told(guarded, protocol):
+def test_the_wrong_protocol_is_reported(guarded, protocol):
     """Without TLS or without a user the brokers hang up, and the message names the setting."""
     wrong = replace(
         guarded.connection, security_protocol="SSL", sasl_mechanism=None, user=None, password=None
@@ -99,7 +99,7 @@ def test_the_wrong_protocol_is_told(guarded, protocol):
         admin_client(replace(wrong, timeout_seconds=1.0))
 
 
-def test_tls_towards_plain_brokers_is_told(three_brokers, guarded):
+def test_tls_towards_plain_brokers_is_reported(three_brokers, guarded):
     """The other way round: TLS in the settings, none on the listener."""
     with pytest.raises(ConnectError, match="does not speak Kafka over SASL_SSL: set security_protocol"):
         admin_client(replace(guarded.connection, bootstrap=three_brokers.connection.bootstrap))

@@ -91,7 +91,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> La
     return lake
 
 
-def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
+def test_the_bad_day_contains_every_kind_of_fault(history: Lake) -> None:
     """A comparison proves little unless every kind of dirt is there and was counted."""
     import pyarrow.compute as pc
 

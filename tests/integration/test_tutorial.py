@@ -51,7 +51,7 @@ def _are_free(first: int) -> bool:
     return True
 
 
-def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
+def test_the_tutorial_works_as_written(reader: Reader) -> None:
     """Every block in order, the load in a second terminal; what is printed looks as shown, and is true."""
     told: dict[str, list[str]] = defaultdict(list)
     missing: list[str] = []

@@ -53,7 +53,7 @@ def _refused(run: Run, *words: str) -> str:
     return done.stderr
 
 
-def test_what_is_optional_is_really_missing(run: Run) -> None:
+def test_optional_packages_are_really_missing(run: Run) -> None:
     """The environment would not tell anything if it saw the packages of the one that runs the tests."""
     ask = f"from importlib.util import find_spec; print([n for n in {sorted(EXTRAS)} if find_spec(n)])"
     assert run("python", "-c", ask).stdout == "[]\n"
@@ -71,7 +71,7 @@ def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
     assert wanted == {path.relative_to(installed) for kind in kinds for path in installed.rglob(kind)}
 
 
-def test_what_only_a_source_checkout_needs_is_not_packed(run: Run) -> None:
+def test_files_for_source_checkouts_are_not_packaged(run: Run) -> None:
     """No demo, no simulator of tests and no kill test; `trimtab demo` says so."""
     where = "import trimtab; from pathlib import Path; print(*Path(trimtab.__file__).parent.rglob('*.py'))"
     packed = run("python", "-c", where).stdout.split()
@@ -87,7 +87,7 @@ def test_the_command_is_there(run: Run) -> None:
 
 
 @pytest.mark.parametrize("level", ["replicas", "bundles"])
-def test_a_plan_is_made_shown_and_carried_to_the_cluster(run: Run, level: str) -> None:
+def test_a_plan_is_made_printed_and_applied(run: Run, level: str) -> None:
     """From a snapshot file to a plan file, which `apply` checks before it would connect."""
     plan = f"{level}-plan.json"
     made = run(

@@ -117,7 +117,7 @@ def test_a_state_that_went_through_json_decides_the_same(
 
 @BOTH
 @given(streams())
-def test_what_decided_can_be_written_down(shedder: Shedder[Any], views: list[LeaderLoadView]) -> None:
+def test_reasons_of_decisions_can_be_written(shedder: Shedder[Any], views: list[LeaderLoadView]) -> None:
     """Numbers, texts, lists and mappings only."""
     for decision, _ in run(shedder, views, make_options(EAGER)):
         assert msgspec.json.decode(msgspec.json.encode(decision.facts))

@@ -31,7 +31,7 @@ EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), allow_splits=False)
     most=st.sampled_from([None, 0, 3]),
     grace=st.sampled_from([0.0, 1800.0]),
 )
-def test_what_a_plan_promises_holds(
+def test_every_plan_satisfies_its_invariants(
     seed: int, wild: bool, views: int, epsilon: float, unowned: str, most: int | None, grace: float
 ) -> None:
     """An independent walk: sources, policies, grace time, sums, and, where the verdict says so, every goal in
@@ -95,7 +95,7 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
 
 @settings(max_examples=by_tier(5, 15, 15), deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
+def test_a_balanced_cluster_gets_no_moves(seed: int) -> None:
     """A plan carried out is not followed by another."""
     snapshot = random_bundles_snapshot(seed, namespaces=12, views=2, usage=0.4)
     asked = BundlesSettings(epsilon=(0.3,) * 4, allow_splits=False)

@@ -98,7 +98,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(document=cluster_documents(), drawn=st.data())
-def test_no_disk_is_filled_above_theta_without_saying_so(
+def test_no_disk_is_filled_above_theta_without_a_problem(
     document: dict[str, Any], drawn: st.DataObject, reading: str, tmp_path: Path
 ) -> None:
     """Racks, hosts, brokers of all states, offline replicas and any wish in one input: disks keep to θ, and

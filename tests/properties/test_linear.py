@@ -64,7 +64,7 @@ def by_all_orders(history: list[ClientOperation]) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(histories())
-def test_the_search_says_what_all_orders_say(history: list[ClientOperation]) -> None:
+def test_the_search_agrees_with_all_orders(history: list[ClientOperation]) -> None:
     """Neither the cuts, nor its memory, nor places looked up in the history change a verdict."""
     expected = by_all_orders(history)
     event(f"linearizable: {expected}")

@@ -70,7 +70,7 @@ def _tick(story: Story, at: datetime.datetime) -> int | None:
     return round(number) if 0 <= number < story.ticks else None
 
 
-def test_every_interval_of_a_partition_is_told_rightly_or_not_at_all(lake: Lake) -> None:
+def test_every_interval_of_a_partition_is_correct_or_missing(lake: Lake) -> None:
     """Rows of `traffic`: what is counted is what producers sent, what is not is what the log gained."""
     wrong, known = [], 0
     for row in lake.table("traffic").to_pylist():
@@ -92,7 +92,7 @@ def test_every_interval_of_a_partition_is_told_rightly_or_not_at_all(lake: Lake)
     assert known > 0.6 * 4 * sum(story.ticks * len(story.partitions) for story in STORIES.values())
 
 
-def test_every_interval_of_a_broker_is_told_rightly_or_not_at_all(lake: Lake) -> None:
+def test_every_interval_of_a_broker_is_correct_or_missing(lake: Lake) -> None:
     """Rows of `brokers`, with their own intervals: counters, or what the logs of its partitions gained."""
     wrong, known = [], 0
     for row in lake.table("brokers").to_pylist():
@@ -119,7 +119,7 @@ def test_every_interval_of_a_broker_is_told_rightly_or_not_at_all(lake: Lake) ->
     assert known > 0.35 * 4 * sum(story.ticks * len(story.brokers) for story in STORIES.values())
 
 
-def test_every_snapshot_tells_the_steady_load_or_says_what_it_lacks(lake: Lake) -> None:
+def test_every_snapshot_has_the_steady_load_or_states_the_gaps(lake: Lake) -> None:
     """The loads that plans are made from, before, during and after executions: at most as many partitions
     are off as the snapshot says that it has no counters or no rates of.
     """
@@ -140,7 +140,7 @@ def test_every_snapshot_tells_the_steady_load_or_says_what_it_lacks(lake: Lake) 
         assert lacking <= len(story.partitions) / 4, (name, lacking)
 
 
-def test_gaps_lower_what_a_snapshot_calls_valid(lake: Lake) -> None:
+def test_gaps_lower_the_valid_share_of_a_snapshot(lake: Lake) -> None:
     """The same cluster with a gap of any kind: the same load and model, a lower share of valid samples."""
 
     def told(name: str) -> tuple[Any, Any]:

@@ -69,7 +69,7 @@ def test_killed_at_every_write_and_cancelled_the_cluster_is_clean(seed: int, tmp
 
 
 @pytest.mark.parametrize("seed", range(1000, 1030))
-def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, tmp_path: Path) -> None:
+def test_under_any_faults_no_setting_is_left_behind(seed: int, tmp_path: Path) -> None:
     """Brokers die, calls get lost, others split, move and switch, trimtab is killed."""
     world = random_bundle_world(seed, tmp_path, faults=1 + seed % 8, lost_fraction=0.1 * (seed % 3))
     for _ in range(int(world.generator.integers(0, 4))):

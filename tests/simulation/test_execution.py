@@ -129,7 +129,7 @@ def live_through_kills(world: World, last_write: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3400, by_tier(3415, 3460, 3460)))
-def test_whatever_goes_wrong_in_a_drain_no_cordon_is_left_behind(seed: int, tmp_path: Path) -> None:
+def test_under_any_faults_a_drain_leaves_no_cordon_behind(seed: int, tmp_path: Path) -> None:
     """Brokers die, the drained one among them, calls get lost, trimtab is killed, stopped or cancelled."""
     world = random_world(seed, tmp_path, seed % 7, lost_fraction=0.03 * (seed % 3), drains=True)
     live_through_kills(world, 20)
@@ -142,7 +142,7 @@ def test_whatever_goes_wrong_in_a_drain_no_cordon_is_left_behind(seed: int, tmp_
         *((seed, True) for seed in range(3200, 3220)),
     ],
 )
-def test_whatever_goes_wrong_nothing_is_left_behind(seed: int, resizes: bool, tmp_path: Path) -> None:
+def test_under_any_faults_no_setting_is_left_behind(seed: int, resizes: bool, tmp_path: Path) -> None:
     """Brokers die, calls get lost, others delete, create, move and cancel, trimtab is killed.
 
     Also while replicas are added and dropped: every partition is as its last done step left it.

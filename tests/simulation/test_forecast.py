@@ -109,7 +109,7 @@ def played(world: World) -> tuple[float | None, float]:
     return (rates[0] if rates else None), world.cluster.now - begun
 
 
-def test_the_forecast_is_kept(tmp_path: Path) -> None:
+def test_the_forecast_holds(tmp_path: Path) -> None:
     """The same first throttle, and a duration within a factor of 1.5 (or a second, of short ones)."""
     seconds = []
     for seed in range(by_tier(4, 12, 12)):
@@ -139,7 +139,7 @@ def test_a_burst_takes_the_time_of_the_network(tmp_path: Path) -> None:
     assert took > 5
 
 
-def test_the_limit_of_the_pace_is_named(tmp_path: Path) -> None:
+def test_the_limiting_network_path_is_named(tmp_path: Path) -> None:
     """The tightest network path decides, and the text says whose it is; never one that was made up."""
     world = world_of(tmp_path, 1)
     told = expected(world)

@@ -97,14 +97,14 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(by_tier(1, 5, 5)))
-def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
+def test_only_records_deleted_by_retention_are_lost(seed: int) -> None:
     """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
     found = simulate(seed, 20_000, retention=True)
     assert found.lost > 0, "nothing was cut off that somebody waited for"
     assert found.effects + found.lost >= 0.9 * found.records
 
 
-def test_what_retention_deleted_may_take_effect_too_late_with_who_was_replaced_unknowingly() -> None:
+def test_records_deleted_by_retention_may_take_effect_too_late_at_a_replaced_consumer() -> None:
     """A limit: who has it in hand does not know that others have gone on without it, and no mark tells."""
     made = KeysWorld(2, 2, [[A, A]], OrderingConfig(run_records=1), nothing, retention=True)
     made.tables = [EXCHANGED]
@@ -132,7 +132,7 @@ def record(key: bytes, sequence: int = 0, epoch: int = 1) -> OrderedRecord:
     return OrderedRecord("p", key, 0, Stamp(epoch if sequence else 0, (), sequence))
 
 
-def test_the_checker_sees_what_is_overtaken_doubled_or_lost() -> None:
+def test_the_checker_detects_overtaken_duplicate_and_lost_records() -> None:
     """It would notice what it is there for."""
     effects = SimulatedEffects()
     effects.apply(0, 0, record(A), 2)
@@ -147,7 +147,7 @@ def test_the_checker_sees_what_is_overtaken_doubled_or_lost() -> None:
         effects.check_complete()
 
 
-def test_the_checker_excuses_what_was_deleted_before_it_took_effect_and_nothing_else() -> None:
+def test_the_checker_accepts_only_records_deleted_before_they_took_effect() -> None:
     """Of four numbers the first has taken effect, two are deleted, and the fourth is lost."""
     effects = SimulatedEffects()
     effects.acknowledged["p", A] = [1, 2, 3, 4]
@@ -165,7 +165,7 @@ def test_the_checker_excuses_what_was_deleted_before_it_took_effect_and_nothing_
 
 
 @pytest.mark.parametrize(("deleted", "waits"), [((), True), ((1,), True), ((1, 2), False), ((2,), True)])
-def test_a_later_run_waits_for_what_retention_left_of_the_run_before(
+def test_a_later_run_waits_for_the_retained_records_of_the_previous_run(
     deleted: tuple[int, ...], waits: bool
 ) -> None:
     """Two records of the run before are owed; what is left of them has to take effect first."""
@@ -187,7 +187,7 @@ def test_a_later_run_waits_for_what_retention_left_of_the_run_before(
         made.pending_acks.check(SimulatedLogEntry(later, 1, 0), later, made.effects)
 
 
-def test_what_is_held_for_ever_is_a_violation() -> None:
+def test_a_record_held_indefinitely_is_a_violation() -> None:
     """A fence in a partition that will never be that long, with time-outs that are never looked at."""
     made = world([[A]])
     made.send(0)

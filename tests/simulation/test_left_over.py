@@ -69,7 +69,7 @@ def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(
     assert text.endswith("trimtab plan replicas --cluster fake --out next.json\n    trimtab apply next.json")
 
 
-def test_a_cancelled_execution_is_gone_on_with_by_its_number(tmp_path: Path) -> None:
+def test_a_cancelled_execution_is_resumed_by_its_number(tmp_path: Path) -> None:
     """Nothing has failed: what is left needs no new plan."""
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)

@@ -42,7 +42,7 @@ def test_no_seed_breaks_an_invariant(engine: ConsensusEngine) -> None:
     assert transfers > 3 * SEEDS and stored > 250 * SEEDS and clean > 2 * SEEDS
 
 
-def test_what_struck_is_counted() -> None:
+def test_injected_faults_are_counted() -> None:
     """The page says how many faults there were: kinds of the seed alone, and each end of a node once."""
     told = run(0)
     drawn = told.setting.partition("faults ")[2].split()
@@ -67,7 +67,7 @@ def test_seeds_at_which_mistakes_showed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(BEYOND))
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_nothing_is_lost_where_clocks_keep_no_promise(engine: ConsensusEngine, seed: int) -> None:
+def test_nothing_is_lost_under_arbitrary_clocks(engine: ConsensusEngine, seed: int) -> None:
     """Two nodes may both believe to be master then; logs, messages and offsets hang on no clock."""
     assert not run(seed, engine=engine, beyond=True).violation
 
@@ -79,7 +79,7 @@ def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch:
     assert run(seed).violation.startswith("I1 ")
 
 
-def test_a_seed_is_replayed_by_the_command_and_tells_its_story() -> None:
+def test_a_seed_is_replayed_by_the_command_with_the_same_log() -> None:
     """The same seed, the same story, to the letter."""
     command: list[str | Path] = [sys.executable, SCRIPT, "masters", "--seed", "3"]
     stories = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]

@@ -53,7 +53,7 @@ def test_a_throttle_below_the_rate_of_writing_ends_with_one_clear_sentence(tmp_p
     assert ends(world)["cold"][0] is ReplicaStepState.DONE
 
 
-def test_progress_counts_what_is_written_meanwhile(tmp_path: Path) -> None:
+def test_progress_includes_bytes_written_meanwhile(tmp_path: Path) -> None:
     """While a copy is outrun more and more is left of it, and no time is promised."""
     world = world_of(
         tmp_path,
@@ -86,7 +86,7 @@ def test_the_throttle_that_the_sentence_names_is_enough(tmp_path: Path) -> None:
     assert world.state.status is ExecutionStatus.FINISHED
 
 
-def test_auto_raises_itself_above_what_is_written(tmp_path: Path) -> None:
+def test_auto_raises_itself_above_the_write_rate(tmp_path: Path) -> None:
     """A pace that trimtab chose itself is no reason to give up: it is raised until the copy gets on."""
     settings = ReplicasExecutionSettings(
         throttle_initial_bytes_per_second=5 * MB, stall_timeout_seconds=120.0
@@ -99,7 +99,7 @@ def test_auto_raises_itself_above_what_is_written(tmp_path: Path) -> None:
     assert world.state.rate_bytes_per_second == pytest.approx(16 * MB, rel=0.1)
 
 
-def test_of_copies_that_share_a_throttle_only_one_too_many_is_given_up(tmp_path: Path) -> None:
+def test_of_copies_that_share_a_throttle_only_one_too_many_is_cancelled(tmp_path: Path) -> None:
     """8 and 6 MB/s are written, 10 MB/s may pass: without the first the second gets through."""
     world = world_of(
         tmp_path, ReplicasExecutionSettings(throttle="10000000", stall_timeout_seconds=60.0), 8 * MB, 6 * MB

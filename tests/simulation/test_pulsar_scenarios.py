@@ -69,7 +69,7 @@ def test_destinations_chosen_first_pile_all_bundles_of_a_round_on_one_broker() -
     assert max(outcome(spread).usage.values()) == pytest.approx(0.3 + 0.095, abs=1e-6)
 
 
-def test_a_shedder_that_looks_back_has_bundles_leave_and_come_back_where_lookups_place_them() -> None:
+def test_with_a_running_mean_bundles_leave_and_return_by_lookup_placement() -> None:
     """The running mean still holds the broker for too full, and placement holds it for the best there is.
 
     Where the destination is chosen first, a bundle that would come back stays.
@@ -92,7 +92,7 @@ def test_a_hot_bundle_alone_on_its_broker_is_not_shed_but_split(first: bool) -> 
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_hot_bundle_of_one_topic_stays_and_the_reason_is_told(first: bool) -> None:
+def test_a_hot_bundle_of_one_topic_stays_with_a_reason(first: bool) -> None:
     """Neither shedding nor splitting helps; the shedder says that the sole bundle overloads its broker."""
     world = lone_hot_bundle(settings_of(first=first), topics=1)
     found = outcome(world)

@@ -30,7 +30,7 @@ def told(world: PulsarWorld, bundle: BundleRange) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_lookup_has_the_bundle_assigned_and_everybody_else_is_redirected(seed: int) -> None:
+def test_a_lookup_assigns_the_bundle_and_redirects_all_others(seed: int) -> None:
     """Two clients look a topic up at different brokers: one lock is taken, and both end with its holder."""
     world = world_of(seed=seed)
     world.open()
@@ -41,7 +41,7 @@ def test_a_lookup_has_the_bundle_assigned_and_everybody_else_is_redirected(seed:
     assert sorted(len(bundles) for bundles in world.serving.values()) == [1, 1, 2]
 
 
-def test_a_lookup_of_a_bundle_on_its_way_waits_until_it_has_arrived() -> None:
+def test_a_lookup_of_a_bundle_in_transfer_waits_until_it_has_arrived() -> None:
     """While its owner closes a bundle, the lock stands and clients try again; then the bundle is assigned."""
     world = world_of()
     world.place(FIRST, "broker-1:8080")
@@ -55,7 +55,7 @@ def test_a_lookup_of_a_bundle_on_its_way_waits_until_it_has_arrived() -> None:
     assert not world.waiting
 
 
-def test_the_owner_splits_and_its_halves_are_placed_anew() -> None:
+def test_the_owner_splits_and_its_halves_are_placed_again() -> None:
     """The owner cuts in the middle and serves both halves, before it unloads them for the next lookups."""
     world = world_of()
     world.place(FIRST, "broker-1:8080")
@@ -72,7 +72,7 @@ def test_the_owner_splits_and_its_halves_are_placed_anew() -> None:
     assert at_rest(world) == []
 
 
-def test_halves_stay_with_their_clients_where_they_need_not_be_unloaded() -> None:
+def test_halves_stay_with_their_clients_if_they_need_not_be_unloaded() -> None:
     """`loadBalancerAutoUnloadSplitBundlesEnabled=false`: a split that no client notices."""
     world = world_of()
     world.place(FIRST, "broker-1:8080")
@@ -108,7 +108,7 @@ def test_the_same_bundle_is_split_once_however_often_it_is_ordered() -> None:
     assert at_rest(world) == []
 
 
-def test_a_broker_takes_no_lock_of_a_bundle_that_was_split_on_the_way_to_it() -> None:
+def test_a_broker_locks_no_bundle_that_was_split_during_its_assignment() -> None:
     """The leader's answer is overtaken: another owner has had the bundle, split it, and released its lock."""
     world = world_of()
     steps = lookup(world, NAMESPACE, 1 << 29)
@@ -159,7 +159,7 @@ def test_a_broker_that_dies_in_a_split_leaves_the_bundle_whole_or_cut_never_half
     assert ends == {5, 6}
 
 
-def test_a_broker_that_comes_back_before_its_old_session_ends_has_to_wait_for_its_own_locks() -> None:
+def test_a_broker_that_returns_before_its_session_ends_waits_for_its_own_locks() -> None:
     """The locks of its former life stand: clients that are sent to it find that it does not serve them."""
     world = world_of()
     world.place(FIRST, "broker-1:8080")
@@ -184,7 +184,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert runs[0] == runs[1]
 
 
-def test_checkers_see_what_is_wrong() -> None:
+def test_checkers_detect_violations() -> None:
     """Two owners, a gap, a bundle that is none, clients at the wrong broker, one nobody looks for."""
     world = world_of()
     world.open()

@@ -109,7 +109,7 @@ def test_a_second_trimtab_never_acts_while_the_first_does(
         assert refused
 
 
-def test_a_trimtab_that_falls_silent_is_replaced_and_steps_back(
+def test_an_unresponsive_trimtab_is_replaced_and_steps_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut off for longer than its lease, the first one touches nothing more once the other has begun."""

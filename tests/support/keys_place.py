@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from support.asking import ask
+from support.admin_calls import ask
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab_keys.clients.settings import RoutingConfig

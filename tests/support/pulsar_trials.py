@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from support.asking import PATIENCE_SECONDS
+from support.admin_calls import PATIENCE_SECONDS
 from support.journals import CODECS
 from support.trials import trimtab
 from trimtab.act.bundles.port import SWITCHES

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from support.asking import PATIENCE_SECONDS, ask
+from support.admin_calls import PATIENCE_SECONDS, ask
 from support.journals import CODECS
 from trimtab.act.execution.port import PortError
 from trimtab.act.execution.state import FINAL

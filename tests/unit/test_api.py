@@ -86,7 +86,7 @@ def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None
 
 
 @pytest.mark.parametrize("level", list(trimtab.BALANCERS))
-def test_frames_hold_what_the_values_hold(level: str) -> None:
+def test_frames_contain_the_values(level: str) -> None:
     """Rows and columns by name: nobody has to know the order of an array."""
     snapshot = SNAPSHOTS[level]
     found = snapshot.imbalance()
@@ -104,7 +104,7 @@ def test_frames_hold_what_the_values_hold(level: str) -> None:
     assert dict(predicted["peak_usage_after"]) == plan.predicted.after.peak_usage
 
 
-def test_resources_that_nobody_limits_are_nan() -> None:
+def test_resources_without_capacity_are_nan() -> None:
     """A load without a capacity has no usage, and is not taken for an idle broker."""
     snapshot = SNAPSHOTS["replicas"]
     capacity = snapshot.brokers.capacity.copy()
@@ -148,7 +148,7 @@ def test_a_strategy_is_chosen_by_name() -> None:
         trimtab.make_plan(SNAPSHOTS["replicas"], strategy="trimm")
 
 
-def test_mistakes_are_told_as_everywhere() -> None:
+def test_errors_have_the_sentences_of_the_commands() -> None:
     """Subject, value, limit, remedy: the commands' own sentences."""
     with pytest.raises(trimtab.TrimtabError, match=r"replicas\.epsilom.*epsilon"):
         trimtab.make_plan(SNAPSHOTS["replicas"], epsilom=0.1)

@@ -60,7 +60,7 @@ def test_an_old_java_is_named_by_version(machine, version, number):
     assert f"'java' is Java {number}: install a newer one" in complained
 
 
-def test_java_home_is_asked_first(machine, tmp_path):
+def test_java_home_is_checked_first(machine, tmp_path):
     """A JAVA_HOME that leads nowhere is named, although there is a java on the path."""
     code, _, complained = _check(machine, JAVA_HOME=str(tmp_path / "gone"))
     assert code == 1
@@ -76,7 +76,7 @@ def test_an_old_python_is_named(machine):
     assert "Python 3.11 or newer is needed, and this machine offers Python 3.9.2" in complained
 
 
-def test_a_newer_python_beside_an_old_one_is_found(machine):
+def test_a_newer_python_next_to_an_old_one_is_found(machine):
     """Where python3 is old and python3.12 is installed too, that one is taken."""
     (machine / "python3").unlink()
     _program(machine / "python3", "exit 1")
@@ -84,7 +84,7 @@ def test_a_newer_python_beside_an_old_one_is_found(machine):
     assert _check(machine)[:2] == (0, f"{machine}/python3.12\n")
 
 
-def test_a_python_without_venv_is_told_what_to_install(machine):
+def test_a_python_without_venv_is_reported_with_the_package_to_install(machine):
     """Debian's python3 comes without the module that makes environments."""
     (machine / "python3").unlink()
     _program(machine / "python3", 'case "$2" in *ensurepip*) exit 1;; esac; exit 0')
@@ -94,7 +94,7 @@ def test_a_python_without_venv_is_told_what_to_install(machine):
     assert "apt install python3-venv" in complained
 
 
-def test_too_little_disk_is_told_in_megabytes(machine):
+def test_too_little_disk_is_reported_in_megabytes(machine):
     """The packages alone take gigabytes, so a full disk is told before the download, not after."""
     (machine / "df").unlink()
     _program(machine / "df", "echo head; echo disk 9 8 1234 9% /")

@@ -15,7 +15,7 @@ from trimtab_common.errors import TrimtabError
 from trimtab_common.extras import MissingExtraError
 
 
-def test_a_missing_optional_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_optional_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a part of the package is imported; the sentence can be typed as it stands."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     with pytest.raises(MissingExtraError) as told, missing_extra_named():
@@ -50,7 +50,7 @@ def test_it_also_decorates() -> None:
             draw()
 
 
-def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_requirements_are_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo takes minutes to reach its picture: it asks for everything before it starts."""
     require("lab")
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "matplotlib" else object())
@@ -67,7 +67,7 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
     }  # fmt: skip
 
 
-def test_only_what_is_missing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_packages_are_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody lacks one of the two packages of an extra: the command names that one."""
 
     def found(name: str) -> Any:
@@ -79,7 +79,7 @@ def test_only_what_is_missing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch
     assert re.search(r" -m pip install 'pulsar-client[^']+'$", remedy("pulsar"))
 
 
-def test_environments_without_pip_are_told_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environments_without_pip_get_a_command_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Environments of uv have no pip; the command still names the Python that lacks the package."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     start = f"uv pip install --python {shlex.quote(sys.executable)} 'matplotlib"

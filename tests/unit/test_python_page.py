@@ -32,7 +32,7 @@ def test_the_examples_run(
     assert (tmp_path / "plan.json").exists()
 
 
-def test_what_is_stable_is_what_is_public() -> None:
+def test_the_stable_names_are_the_public_ones() -> None:
     """The table of the page and `trimtab.__all__` are one list."""
     table = PAGE.partition("| name | what it is |")[2].partition("\n\n")[0]
     named = {

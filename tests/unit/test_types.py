@@ -106,7 +106,7 @@ def test_attributes_of_plans_and_snapshots_are_known(checked: str) -> None:
     assert len(wrong) == len(BALANCERS), told
 
 
-def test_the_public_types_are_those_of_the_levels() -> None:
+def test_the_public_types_are_those_of_the_balancers() -> None:
     """A balancer that is added is added to the unions, and to the overloads."""
     tree = ast.parse(STUB.read_text(encoding="utf-8"))
     unions = {

@@ -97,7 +97,7 @@ def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path)
         journal.entry(7)
 
 
-def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_path: Path) -> None:
+def test_an_execution_without_a_balancer_name_is_one_of_replicas(tmp_path: Path) -> None:
     """Its head names no balancer: it is listed, read and finished all the same."""
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
@@ -112,7 +112,7 @@ def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_pa
     assert ended.status is ExecutionStatus.FINISHED
 
 
-def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
+def test_an_execution_of_an_unknown_balancer_is_named(tmp_path: Path) -> None:
     """A later trimtab may know more levels: this one says so and touches nothing."""
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)

@@ -68,7 +68,7 @@ def test_a_living_trimtab_on_another_machine_is_respected(tmp_path: Path) -> Non
     assert not locked(tmp_path, cluster.cluster_id)
 
 
-def test_a_silent_one_is_replaced_and_that_is_said(tmp_path: Path) -> None:
+def test_an_expired_holder_is_replaced_with_a_note(tmp_path: Path) -> None:
     """Not renewed for longer than the lease, and not while we watch either."""
     cluster = FakeCluster()
     cluster.claims = {elsewhere(cluster, "far", age=LEASE_SECONDS + 1)}
@@ -179,7 +179,7 @@ def test_without_the_right_to_write_settings_the_lock_file_remains(tmp_path: Pat
     assert not locked(tmp_path, cluster.cluster_id)
 
 
-def test_a_look_names_the_living_and_lists_the_dead(tmp_path: Path) -> None:
+def test_a_query_names_live_holders_and_lists_dead_ones(tmp_path: Path) -> None:
     """From the same state folder and from another; the execution is told with the next check. No trace."""
     cluster = FakeCluster()
     first = lease(cluster, tmp_path / "one", "a")

@@ -32,7 +32,7 @@ def recorded(balancer: str, folder: Path) -> Journal:
     return Journal(path, CODECS)
 
 
-def test_an_execution_of_replicas_goes_on(tmp_path: Path) -> None:
+def test_an_execution_of_replicas_resumes(tmp_path: Path) -> None:
     """It was killed between writing down that it would set the throttle, and setting it."""
     cluster = FakeCluster()
     cluster.add("t", 0, [1, 2], size=300_000_000)
@@ -57,7 +57,7 @@ def test_an_execution_of_replicas_goes_on(tmp_path: Path) -> None:
     assert (cluster.rates, cluster.lists) == ({}, {"leader": {}, "follower": {}})
 
 
-def test_an_execution_of_bundles_goes_on(tmp_path: Path) -> None:
+def test_an_execution_of_bundles_resumes(tmp_path: Path) -> None:
     """It was killed between writing down what it would unload, and unloading; the switches were off."""
     bed = Bed()
     bed.cluster.overrides.update(dict.fromkeys(SWITCHES, OFF))
@@ -75,7 +75,7 @@ def test_an_execution_of_bundles_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("balancer", ["replicas", "bundles"])
-def test_what_is_read_is_written_as_it_was(balancer: str, tmp_path: Path) -> None:
+def test_a_state_is_written_back_unchanged(balancer: str, tmp_path: Path) -> None:
     """No key of steps and head is lost or changed, so that an older trimtab can read them, too."""
     with recorded(balancer, tmp_path) as journal:
         state: AnyExecution = journal.state(1)

@@ -50,7 +50,7 @@ def test_the_page_of_bundles_shows_the_transitions_of_the_code() -> None:
     assert not bundles.ACTIVE & bundles.ENDED
 
 
-def test_every_state_is_told_in_words() -> None:
+def test_every_state_has_a_description() -> None:
     """Each has a row that says what it means."""
     text = PAGE.read_text(encoding="utf-8")
     for state in [*ReplicaStepState, *ExecutionStatus]:

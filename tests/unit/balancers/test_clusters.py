@@ -43,7 +43,7 @@ def test_a_name_is_a_table_of_the_settings(tmp_path: Path) -> None:
     assert events.admin == ("https://p:8443", "https://q:8443")
 
 
-def test_an_address_is_given_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_accepted_in_place_of_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each system; a file is relative to the working folder, not to the settings."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "etc").mkdir()
@@ -85,7 +85,7 @@ def test_without_a_choice_there_must_be_one(tmp_path: Path) -> None:
         context(tmp_path, None, "").only(settings(tmp_path, ""))
 
 
-def test_the_environment_chooses_and_the_option_goes_before_it(
+def test_the_environment_chooses_the_cluster_and_the_option_precedes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator's shell may name the cluster once."""
@@ -97,7 +97,7 @@ def test_the_environment_chooses_and_the_option_goes_before_it(
         context(tmp_path, None).connection(KAFKA, read)
 
 
-def test_a_lake_is_asked_by_the_id_of_a_cluster(tmp_path: Path) -> None:
+def test_a_lake_is_queried_by_the_id_of_a_cluster(tmp_path: Path) -> None:
     """A name stands for the id in the settings; without one nothing is guessed."""
     assert context(tmp_path, "prod").lake_cluster() == "KO3LuVSKRCW9ZeOYF7fRMg"
     assert context(tmp_path, "an-id").lake_cluster() == "an-id"

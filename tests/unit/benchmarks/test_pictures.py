@@ -38,7 +38,7 @@ def test_the_title_names_the_fastest_rival(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_the_title_says_so_where_spark_is_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_title_states_if_spark_is_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is then held against the best of the others too."""
     assert _title(monkeypatch, duckdb=50.0, polars=80.0, spark=100.0).startswith(
         "Spark builds tables 1.2 times as fast as Polars"

@@ -17,7 +17,7 @@ from trimtab.cli.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
 
 
-def test_an_operators_lower_throttles_are_told_before_anything_begins(
+def test_lower_throttles_of_operators_are_reported_before_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One set for all brokers, one of a broker that takes part, one of a broker that does not."""
@@ -37,7 +37,7 @@ def test_an_operators_lower_throttles_are_told_before_anything_begins(
     assert f"broker 3 has a throttle of its own, {FOLLOWER_RATE} = 2 MB/s, lower than ours" in told[1]
 
 
-def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
+def test_a_brokers_own_throttle_is_reported_on_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may have been set since; a rate for all brokers is not told, it may be ours from before."""

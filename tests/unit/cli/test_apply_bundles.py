@@ -72,7 +72,7 @@ def test_a_dry_run_shows_every_step_and_changes_nothing(
     assert {method for _, method, _ in server.brokers.requests} == {"GET"}
 
 
-def test_a_plan_is_carried_out_and_the_receipt_says_so(
+def test_a_plan_is_executed_and_the_receipt_reports_it(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As text; and listed afterwards with its level."""
@@ -143,7 +143,7 @@ def test_a_plan_for_another_cluster_is_refused(
     assert server.cluster.history == []
 
 
-def test_options_of_the_other_level_are_refused(
+def test_options_of_another_balancer_are_rejected(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A throttle says nothing to bundles."""
@@ -153,7 +153,7 @@ def test_options_of_the_other_level_are_refused(
     assert "a plan of bundles copies nothing" in capsys.readouterr().err
 
 
-def test_a_token_is_read_from_its_file_and_a_wrong_one_is_told(
+def test_a_token_is_read_from_its_file_and_a_wrong_one_is_reported(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """401 without, 403 with a wrong one, carried out with the right one."""
@@ -182,7 +182,7 @@ def test_faults_of_real_sockets_are_got_over(server: PulsarAdminServer, tmp_path
     assert server.cluster.overrides == {}
 
 
-def test_a_dead_destination_leaves_its_step_and_says_what_next(
+def test_a_dead_destination_leaves_its_step_with_a_remedy(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused before it begins; and what it can do without is carried out with --skip-changed."""
@@ -196,7 +196,7 @@ def test_a_dead_destination_leaves_its_step_and_says_what_next(
     assert server.cluster.owners[SECOND] == two
 
 
-def test_the_only_broker_that_was_named_may_die_on_the_way(
+def test_the_only_named_broker_may_die_during_the_execution(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The others are asked from then on; it dies as the second bundle is sent from another broker."""

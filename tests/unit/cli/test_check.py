@@ -174,7 +174,7 @@ def test_folders_that_cannot_be_used(
     )
 
 
-def test_without_java_and_spark_it_is_said_what_brings_them(
+def test_without_java_and_spark_the_installation_command_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Plans from a file need neither."""
@@ -477,7 +477,7 @@ def test_capacities_that_are_lacking(
     assert found["capacity of network in"][1].endswith("set capacity.network_in_bytes_per_second")
 
 
-def test_what_the_collector_finds_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_the_collector_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A broker that died."""
     cluster = cluster_of(3)
     with SimulatedKafkaServer(cluster) as server:

@@ -78,7 +78,7 @@ def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
     assert "-orders-" in Lake(tmp_path, REPLICAS).raw_files()[0].name
 
 
-def test_ticks_that_cannot_be_landed_are_lost_and_counted(
+def test_ticks_that_cannot_be_written_are_lost_and_counted(
     bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A lake that cannot be written: every tick is tried, the exit code says that none landed."""
@@ -103,7 +103,7 @@ def test_ticks_that_cannot_be_landed_are_lost_and_counted(
         (["--cluster", "kafka://nowhere"], "is not host:port", 2),
     ],
 )
-def test_what_cannot_work_is_one_sentence(
+def test_unusable_arguments_give_one_sentence(
     arguments: list[str], expected: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bad settings and unreachable clusters end before the first tick, without a traceback."""
@@ -159,7 +159,7 @@ def exposed(bootstrap: str, tmp_path: Path) -> Iterator[tuple[dict[str, str], Pa
         server.shutdown()
 
 
-def test_counters_that_are_lacking_are_said_once(
+def test_missing_counters_are_reported_once(
     exposed: tuple[dict[str, str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rates under counters' names on two brokers: one line for both, and nothing of them in the lake."""

@@ -61,7 +61,7 @@ def test_some_ticks_land_and_are_recorded(
     assert len(decisions.read_text().splitlines()) == 2
 
 
-def test_a_silent_broker_is_told_once_and_so_is_that_it_is_over(
+def test_an_unresponsive_broker_and_its_recovery_are_reported_once(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A sentence when it begins, none at every tick."""
@@ -137,7 +137,7 @@ def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path:
         (["--cluster", "pulsar+http://b:1", "--sink", "elsewhere"], "write lake, kafka:TOPIC", 2),
     ],
 )
-def test_what_cannot_work_is_one_sentence(
+def test_unusable_arguments_give_one_sentence(
     arguments: list[str], expected: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bad settings and unreachable clusters end before the first tick, without a traceback."""

@@ -89,7 +89,7 @@ def test_wrong_common_options(words: list[str], message: str, capsys: pytest.Cap
     assert message in capsys.readouterr().err
 
 
-def test_words_after_two_dashes_belong_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_after_two_dashes_belong_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Only what is before `--` is read as an option."""
     assert run("plan", "show", "--", "-q") == 2
     assert "-q" in capsys.readouterr().err

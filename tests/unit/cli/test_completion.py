@@ -54,7 +54,7 @@ def test_bash_completes_a_command(tmp_path: Path) -> None:
     ("line", "expected"),
     [("trimtab pl", "plan"), ("trimtab plan rep", "replicas"), ("trimtab apply --dr", "--dry-run")],
 )
-def test_every_shell_is_told_commands_and_options(shell: str, line: str, expected: str) -> None:
+def test_completion_offers_commands_and_options_in_every_shell(shell: str, line: str, expected: str) -> None:
     """Below the first command too, which is imported only when it is asked for."""
     variables, form = SHELLS[shell]
     place = str(line.count(" "))
@@ -65,14 +65,14 @@ def test_every_shell_is_told_commands_and_options(shell: str, line: str, expecte
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_what_a_shell_is_given_names_the_variable_it_asks_by(shell: str) -> None:
+def test_a_completion_script_names_its_variable(shell: str) -> None:
     """The text is for that shell, and written to standard output alone."""
     answer = trimtab("--show-completion", shell)
     assert f"_TRIMTAB_COMPLETE=complete_{shell}" in answer.stdout
     assert (answer.stderr, answer.returncode) == ("", 0)
 
 
-def test_a_shell_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_shell_is_rejected() -> None:
     """With those that are known."""
     answer = trimtab("--show-completion", "tcsh")
     assert answer.returncode == 2
@@ -82,7 +82,7 @@ def test_a_shell_that_nobody_knows_is_refused() -> None:
 @pytest.mark.parametrize(
     "words", [(), ("plan",), ("plan", "replicas"), ("sandbox", "kafka", "up"), ("apply",)]
 )
-def test_the_short_way_to_help_is_the_long_one(words: tuple[str, ...]) -> None:
+def test_the_short_help_option_equals_the_long_one(words: tuple[str, ...]) -> None:
     """`-h` as well as `--help`, for the root, groups and commands."""
     short, long = trimtab(*words, "-h"), trimtab(*words, "--help")
     assert short.returncode == 0, short.stderr

@@ -90,7 +90,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 @pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
-def test_what_an_execution_did(level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures_of_an_execution(
+    level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By hand: usage .6 .2 .4 becomes .42 .40 .38; mean .40, worst deviation 50 % -> 5 %, peak .6 -> .42.
 
     Shares of .5, 1/6, 1/3 have σ = sqrt(2/36/3) = .1361; .35, 1/3, .3167 have sqrt(2/3600/3) = .0136.
@@ -135,7 +137,7 @@ def test_a_goal_that_is_missed_is_named(
     assert document["predicted"]["sigma"][first] == 0.0123
 
 
-def test_what_became_worse_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resources_that_became_worse_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing more even, disk less even."""
     level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, EVEN), everywhere(level, EVEN, disk=UNEVEN))
@@ -148,7 +150,7 @@ def test_what_became_worse_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
 
 
-def test_what_was_level_before_is_not_called_levelled(
+def test_an_already_balanced_resource_is_not_called_balanced_by_the_execution(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every goal held all along."""
@@ -172,7 +174,7 @@ def test_another_load_is_not_comparable(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
-def test_an_idle_resource_is_asked_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idle_resource_has_no_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A network out of half a percent, uneven and growing: neither a goal nor a sign of another load."""
     level = BALANCERS["replicas"]
     before = everywhere(level, UNEVEN, network_out=(0.1, 0.2, 0.1))
@@ -185,7 +187,9 @@ def test_an_idle_resource_is_asked_nothing(tmp_path: Path, capsys: pytest.Captur
     assert "network out +" not in told
 
 
-def test_without_capacity_only_evenness_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_capacity_only_evenness_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Neither mean nor peak, which would be shares of nothing; and a resource that is not measured."""
     level = BALANCERS["replicas"]
     missing: tuple[None, ...] = (None, None, None)
@@ -231,7 +235,7 @@ def test_brokers_that_were_emptied_count_in_no_figure(
     assert code == 0
 
 
-def test_samples_beside_other_executions_do_not_count(
+def test_samples_during_other_executions_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a later execution another placement is measured, and so it is before an earlier one."""
@@ -263,9 +267,7 @@ def test_the_nearest_before_and_the_newest_after_count(
     assert "after: 3 samples, 2026-11-21 12:03:00 to 12:04:00Z" in told
 
 
-def test_another_cluster_in_the_lake_is_not_looked_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_cluster_in_the_lake_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its ticks neither settle this one's nor stand among them."""
     level = BALANCERS["replicas"]
     rows = []
@@ -281,7 +283,7 @@ def test_another_cluster_in_the_lake_is_not_looked_at(
     assert "after: 3 samples, 2026-11-21 12:02:00 to 12:03:00Z" in told
 
 
-def test_too_few_samples_are_refused_with_what_to_do(
+def test_too_few_samples_are_rejected_with_a_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two after the end; or none before the begin."""
@@ -299,9 +301,7 @@ def test_too_few_samples_are_refused_with_what_to_do(
     assert "holds 0 samples of orders from before it began" in told
 
 
-def test_an_execution_that_goes_on_is_not_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_running_execution_is_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Interrupted: what to type is said."""
     level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, None)
@@ -310,7 +310,7 @@ def test_an_execution_that_goes_on_is_not_measured(
     assert "execution 1 is interrupted: wait for its end, or type `trimtab execution resume 1`" in told
 
 
-def test_the_picture_is_drawn_where_it_is_asked_for(
+def test_the_chart_is_written_to_the_requested_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PNG or SVG by its name; any other name is refused before anything is read."""
@@ -324,7 +324,7 @@ def test_the_picture_is_drawn_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
-def test_fresh_samples_stand_in_for_those_that_nobody_collected(
+def test_live_samples_replace_missing_ones(
     level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lake has what was before; after comes from samples of now, taken for as long as asked. Nothing of
@@ -347,7 +347,7 @@ def test_fresh_samples_stand_in_for_those_that_nobody_collected(
     assert "50.0%" in told, "before is the lake's"
 
 
-def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
+def test_live_samples_are_rejected_for_an_earlier_execution(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another placement would be measured: refused before anything is sampled."""

@@ -21,7 +21,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return int(ended.value.code or 0), capsys.readouterr().err
 
 
-def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_lake_is_reported_immediately(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody should wait for Spark to be told that there is nothing to do."""
     code, told = said(capsys, "run", f"--lake={tmp_path}")
     assert code == 1
@@ -70,7 +70,7 @@ def test_wrong_options_are_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_would_be_joined_is_shown_and_then_is(
+def test_a_dry_run_lists_files_and_the_run_merges_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A dry run changes nothing; ages that cannot be are refused."""
@@ -112,7 +112,7 @@ def main_without_exit(arguments: list[str]) -> None:
         assert not ended.code
 
 
-def test_a_lake_that_is_not_there_is_said_and_not_made(
+def test_a_missing_lake_is_reported_and_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A slip of the pen in its name is bad input."""
@@ -139,7 +139,7 @@ def test_spark_is_announced_before_it_starts(
     assert "did not start: no machine for Java here" in told.splitlines()[1]
 
 
-def test_flags_are_told_of_the_hours_that_were_asked_for(
+def test_flags_of_the_requested_hours_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A lake keeps those of months: they say nothing of this run."""

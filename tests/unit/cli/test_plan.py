@@ -129,7 +129,7 @@ def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert ("kafka-leader-election" in said.err) == bool(plan["cost"]["leader_moves"])
 
 
-def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
+def test_a_balanced_cluster_needs_no_moves(snapshot: Path, tmp_path: Path) -> None:
     """Where the limits are wide enough, the verdict is balanced, without a move, and the exit code 0."""
     document = random_snapshot(SKEWED)
     for partition in document["partitions"]:
@@ -198,7 +198,7 @@ def test_show_and_diff(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFix
         (["--strategy", "greedy"], "greedy"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_unusable_arguments_are_reported(
     arguments: list[str], told: str, snapshot: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wrong cluster, no place to write to, no such strategy: exit code 2 and one line."""
@@ -208,13 +208,15 @@ def test_what_cannot_be_done_is_said(
     assert told in said.err
 
 
-def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_lake_names_the_commands_that_fill_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a snapshot to plan from, the operator learns which commands make one."""
     assert run("replicas", "--lake", tmp_path / "lake") != 0
     assert "trimtab collect" in capsys.readouterr().err
 
 
-def test_a_plan_says_how_old_its_snapshot_is_and_what_was_done_since(
+def test_a_plan_states_the_age_of_its_snapshot_and_later_executions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In text and in JSON; by the executions of the same cluster that had not ended when it was taken."""

@@ -49,7 +49,7 @@ def reports(tmp_path: Path) -> Path:
     return written(tmp_path / "r.jsonl", [tick(minute, skewed()) for minute in range(5)])
 
 
-def test_a_plan_is_shown_written_and_shown_again(
+def test_a_plan_is_printed_written_and_printed_again(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Load, cost, bound, every view before and after, and moves with their reasons."""
@@ -156,7 +156,7 @@ def test_one_of_pulsars_strategies_becomes_a_plan(
     assert read_bundle_plan(out).moves == ()
 
 
-def test_what_pulsar_would_split_stands_beside_what_it_would_unload(
+def test_pulsars_splits_are_printed_with_its_unloads(
     reports: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three bundles are above its limit of 30,000 messages/s, unless it splits none by itself."""
@@ -184,9 +184,7 @@ def test_all_strategies_side_by_side(reports: Path, capsys: pytest.CaptureFixtur
     )
 
 
-def test_strategies_are_fed_with_what_the_lake_holds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_strategies_read_reports_from_the_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Collected reports, without a recording in a file."""
     cluster = SyntheticPulsar()
     land(cluster.raw(5), Lake(tmp_path, BUNDLES).raw, "all")
@@ -218,7 +216,7 @@ def test_all_side_by_side_and_trim_alone_judge_the_same_load(
     assert peaks == pytest.approx([0.48] * len(peaks))
 
 
-def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resource_without_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Message rates far apart, which nothing limits: not balanced, and not passed over in silence."""
     found = small_snapshot([0, 0, 1], [20, 20, 20])
     capacity = found.brokers.capacity.copy()
@@ -232,7 +230,7 @@ def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert "not limited" not in capsys.readouterr().out
 
 
-def test_a_shedder_and_a_placement_that_disagree_are_told(
+def test_a_shedder_and_a_placement_that_disagree_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Round robin knows nothing of load: what leaves the full broker goes to the nearly full one."""
@@ -245,7 +243,7 @@ def test_a_shedder_and_a_placement_that_disagree_are_told(
     assert "shedder and placement disagree" in capsys.readouterr().out
 
 
-def test_brokers_out_of_service_and_unowned_bundles_are_shown(
+def test_brokers_out_of_service_and_unowned_bundles_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So that nobody wonders why a broker is emptied."""
@@ -302,7 +300,7 @@ def test_a_bundle_at_two_brokers_is_named_in_plans_from_reports(
         assert f"{key(1)} reported by h1:8080 and h2:8080" in capsys.readouterr().out
 
 
-def test_status_shows_what_a_snapshot_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_findings_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bundles outside their policy, with the policy, in text and JSON."""
     at = datetime.datetime(2026, 11, 26, 5, 0, tzinfo=datetime.UTC)
     rows = [

@@ -24,7 +24,7 @@ def _trimtab(
     return int(ended.value.code or 0), said.out, said.err
 
 
-def test_dead_letters_are_listed_shown_and_requeued(
+def test_dead_letters_are_listed_printed_and_requeued(
     server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers die with three messages of a key; two come back behind what was sent since, one by one."""

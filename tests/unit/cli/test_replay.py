@@ -40,7 +40,7 @@ def test_decisions_go_to_standard_output_and_the_summary_does_not(
     assert shown.err == "trimtab: 3 ticks, 3 unloads by ThresholdShedder, 3 bundles to be split\n"
 
 
-def test_brokers_of_one_host_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_brokers_on_one_host_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A sandbox's recording: nearly the same CPU everywhere, which is the host's; and what can be done."""
     first, second = skewed().values()
     for apart, said in ((4.0, True), (20.0, False)):
@@ -54,7 +54,7 @@ def test_brokers_of_one_host_are_told_of(tmp_path: Path, capsys: pytest.CaptureF
         assert ("`trimtab plan bundles` by declared capacities" in error) is said
 
 
-def test_hand_overs_are_told_with_the_first_of_each(
+def test_ownership_changes_are_reported_with_the_first_of_each_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A moving bundle, a split seen from both sides, and statistics without a bundle: taken, and said."""
@@ -77,7 +77,7 @@ def test_hand_overs_are_told_with_the_first_of_each(
     assert unloads == [{"h1:8080": [key(1)]}, {"h1:8080": [key(0)]}, {}]
 
 
-def test_policies_keep_bundles_where_they_are(recording: Path, tmp_path: Path) -> None:
+def test_policies_prevent_unloads(recording: Path, tmp_path: Path) -> None:
     """Isolation to one host leaves no other broker: nothing is unloaded, and each refusal says why."""
     path = tmp_path / "policies.json"
     isolation = {"alone": {"namespaces": ["t/n"], "primary": ["h1"]}}
@@ -98,7 +98,7 @@ def test_policies_keep_bundles_where_they_are(recording: Path, tmp_path: Path) -
         assert bool(json.loads(out.read_text().splitlines()[0])["unloads"]) is moved
 
 
-def test_a_quota_is_what_a_bundle_begins_with(recording: Path, tmp_path: Path) -> None:
+def test_a_quota_is_the_initial_load_of_a_bundle(recording: Path, tmp_path: Path) -> None:
     """100,000 times as much as it does: after one sample of ten the quota still makes it the busiest."""
     path = tmp_path / "policies.json"
     quota = {"msgRateIn": 0, "msgRateOut": 0, "bandwidthIn": 1e12, "bandwidthOut": 0}
@@ -143,7 +143,7 @@ def test_an_option_of_pulsars_changes_the_decision(
         (("--spark", "--mode", "simulated", "--state-file", "s"), "leave it out"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(
+def test_an_error_is_one_line_with_exit_code_2(
     recording: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -158,9 +158,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     assert not out.exists()
 
 
-def test_in_the_simulated_world_pulsars_own_placement_says_where_bundles_go(
-    recording: Path, tmp_path: Path
-) -> None:
+def test_in_the_simulated_world_pulsars_own_placement_is_the_default(recording: Path, tmp_path: Path) -> None:
     """What is unloaded must go somewhere; who names a placement gets that one, as ever."""
     default, named = tmp_path / "default", tmp_path / "named"
     assert replay("--reports", recording, "--mode", "simulated", "--out", default) == 0
@@ -181,7 +179,7 @@ def test_a_bad_line_leaves_no_decisions(
     assert not out.exists()
 
 
-def test_a_kept_state_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_state_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Half of the recording today and half tomorrow give the decisions of the whole."""
     ticks = [tick(minute, skewed()) for minute in range(4)]
     state = tmp_path / "state.json"

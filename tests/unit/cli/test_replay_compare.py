@@ -25,7 +25,7 @@ def recording(tmp_path: Path) -> Path:
     return written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(4)])
 
 
-def test_strategies_are_shown_side_by_side(
+def test_strategies_are_compared_in_one_table(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A row each below the recording as it is; decisions with their strategy, and a chart, where asked."""
@@ -45,7 +45,7 @@ def test_strategies_are_shown_side_by_side(
     assert lines[0]["destinations"] == {key(1): "h2:8080"}
 
 
-def test_json_has_what_each_was_run_with(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_the_options_of_each_run(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One strategy suffices where the document is asked for; the pause is the user's."""
     arguments = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=80", "--pause", 2, "--json")
     placed = ("--placement", "LeastLongTermMessageRate")
@@ -88,7 +88,7 @@ def test_over_the_recording_as_it_is_only_decisions_can_differ(
         (("--scenarios", "absent.toml"), "absent.toml: no such file"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(
+def test_an_error_is_one_line_with_exit_code_2(
     recording: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -163,7 +163,7 @@ def test_scenarios_come_from_a_file_and_from_the_command_line(
 
 
 @pytest.mark.spark
-def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
+def test_spark_prints_the_same_and_writes_decisions_into_a_folder(
     recording: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -55,7 +55,7 @@ def test_a_java_class_is_named_by_its_last_part() -> None:
         (["A"], [], ["A.=1"], "is not name=value"),
     ],
 )
-def test_what_is_not_clear_is_refused(
+def test_ambiguous_scenarios_are_rejected(
     strategies: list[str], placements: list[str], overrides: list[str], message: str
 ) -> None:
     """A setting that would be for nobody, or one of two that contradict each other, is not passed over."""

@@ -15,7 +15,7 @@ def simulate(*arguments: object) -> int:
     return code if isinstance(code, int) else 0
 
 
-def test_every_scenario_is_shown_under_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_scenario_is_run_under_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
     """Which of them act on a broker that has just joined is seen at a glance."""
     assert simulate() == 0
     lines = capsys.readouterr().out.splitlines()
@@ -52,7 +52,7 @@ def test_json_has_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
         (("--strategy", "AvgSheder"), "did you mean AvgShedder?"),
     ],
 )
-def test_what_is_not_known_is_told(
+def test_unknown_scenarios_are_reported(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     """Exit code 2, and no table."""

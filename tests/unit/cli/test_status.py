@@ -131,7 +131,7 @@ def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.Capt
     )
 
 
-def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
+def test_the_balancer_of_a_snapshot_is_selected_by_cluster_or_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A lake of both systems: what is exported is never guessed."""

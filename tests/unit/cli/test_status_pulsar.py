@@ -34,7 +34,7 @@ def document(server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]) -> d
     return found
 
 
-def test_a_glance_shows_who_carries_what(
+def test_live_status_lists_brokers_with_their_load(
     server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Brokers and leader, bundles and traffic, and what Pulsar does by itself."""
@@ -84,7 +84,7 @@ def test_a_dead_broker_has_no_figures(server: PulsarAdminServer, capsys: pytest.
     assert f"broker {dead} is unreachable" in str(found["problems"])
 
 
-def test_switches_that_disagree_are_told(
+def test_switches_that_disagree_are_reported(
     server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One broker's own file says otherwise; a fourth of the cluster would go on shedding."""
@@ -107,7 +107,7 @@ def test_settings_may_be_hidden_from_us(
     assert "3 brokers" in out
 
 
-def test_the_extensible_manager_is_looked_at_without_listening(capsys: pytest.CaptureFixture[str]) -> None:
+def test_live_status_of_the_extensible_manager_reads_no_topic(capsys: pytest.CaptureFixture[str]) -> None:
     """One look hears nothing that is published, and does not wait for it."""
     with loaded_server(extensible=True) as server:
         found = document(server, capsys)
@@ -123,7 +123,7 @@ def test_the_extensible_manager_is_looked_at_without_listening(capsys: pytest.Ca
         (["--live", "--cluster", "nowhere"], "the settings have no [clusters.NAME]", 2),
     ],
 )
-def test_what_cannot_be_looked_at_is_one_sentence(
+def test_an_unreachable_cluster_gives_one_sentence(
     arguments: list[str], said: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No traceback, nothing on standard output."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_an_empty_lake_is_told_once_and_then_what_comes(
+def test_an_empty_lake_is_reported_once_and_then_the_load(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Output goes to a file: it says what it waits for, once; then the load; each change once."""

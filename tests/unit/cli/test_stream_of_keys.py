@@ -68,9 +68,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
     return told
 
 
-def test_a_stream_reads_the_topic_anew_at_every_trigger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_reads_the_topic_at_every_trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sample of offsets before Spark starts, then readings, of its own tables alone; all is closed in the
     end.
     """
@@ -82,7 +80,7 @@ def test_a_stream_reads_the_topic_anew_at_every_trigger(
 
 
 @pytest.mark.parametrize("words", [("stream", "--once"), ("run",)])
-def test_one_reading_is_enough_where_one_is_asked_for(
+def test_one_reading_suffices_if_only_one_is_requested(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a run, and of a stream that is to end by itself."""

@@ -40,7 +40,7 @@ def test_a_record_that_waited_through_the_move_counts_as_the_moves(monkeypatch):
     assert list(failures([tick(45.0, KafkaTimeoutError=1)], (18.0, 21.0), machine(0, 0))) == [NEITHER]
 
 
-def test_a_machine_without_breath_is_told_apart(monkeypatch):
+def test_an_overloaded_machine_is_distinguished(monkeypatch):
     """All cores busy, a pause of the whole machine, or clients that came too late: not the move's doing."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     failed = tick(60.0, waited=5.0, KafkaTimeoutError=7)
@@ -55,6 +55,6 @@ def test_a_machine_without_breath_is_told_apart(monkeypatch):
     assert list(failures([waited_long], None, machine(40, 56))) == [MACHINE]
 
 
-def test_without_failures_there_is_nothing_to_tell():
+def test_without_failures_nothing_is_reported():
     """A quiet load gives no line."""
     assert failures_lines(failures([tick(1.0)], (0.0, 2.0), machine(0, 0))) == []

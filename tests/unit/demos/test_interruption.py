@@ -21,7 +21,7 @@ def asked() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_every_way_of_asking_ends_the_same_way(number):
+def test_every_signal_ends_the_demo_in_the_same_manner(number):
     """Ctrl-C, kill and a closed terminal each run the clearing up and give the shell its usual code."""
     cleared = []
     with pytest.raises(DemoInterrupted) as found, orderly():
@@ -46,7 +46,7 @@ def test_an_impatient_second_ctrl_c_does_not_cut_the_clearing_up_short():
     assert cleared
 
 
-def test_signals_are_given_back():
+def test_signal_handlers_are_restored():
     """After the block, signals do what they did before."""
     before = [signal.getsignal(number) for number in SIGNALS]
     with orderly():

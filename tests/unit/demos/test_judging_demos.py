@@ -49,7 +49,7 @@ def judge(found: dict[str, Any], always: tuple[str, ...] = ()) -> int:
     return len(runs)
 
 
-def test_a_levelled_cluster_passes_at_once():
+def test_a_balanced_cluster_passes_immediately():
     """Both resources within their goals, or nearly."""
     assert judge(result(0.05, 0.04)) == 1
     assert judge(result(0.05, 0.17)) == 1
@@ -76,7 +76,7 @@ def test_on_a_busy_machine_half_the_imbalance_is_verdict_enough():
         judge(result(0.05, 0.28))
 
 
-def test_a_busy_machine_excuses_neither_a_worse_cluster_nor_what_it_cannot_touch():
+def test_a_busy_machine_excuses_neither_a_worse_cluster_nor_a_disk():
     """More uneven on the whole, or a disk: fails at the first attempt."""
     with pytest.raises(AssertionError, match="less even"):
         judge(result(0.5, 0.8, busy=True))

@@ -25,7 +25,7 @@ def test_the_most_is_held_against_the_mean_of_all_nodes() -> None:
     )
 
 
-def test_the_heir_of_a_dead_node_is_explained_only_where_it_took_all() -> None:
+def test_the_successor_of_a_dead_node_is_explained_only_if_it_got_every_mastership() -> None:
     """Four masterships go to node 1; or they are shared, or go to node 2, against the order of turns."""
     assert heir_text([4, 4, 4], [0, 8, 4]).startswith("node 1 got all 4: nodes try in turn")
     assert heir_text([4, 4, 4], [0, 6, 6]) == heir_text([4, 4, 4], [0, 4, 8]) == ""
@@ -42,7 +42,7 @@ class Watched:
         return next((float(at) for at, by in enumerate(self.masters) if holds(by)), None)
 
 
-def test_a_machine_that_is_too_busy_to_sample_is_told() -> None:
+def test_a_machine_that_is_too_busy_to_sample_is_reported() -> None:
     """No sample at all is no reason for a traceback."""
     watch: Any = Watched([4, 3, 4], [4, 4, 4])
     assert awaited(watch, lambda by: sum(by) == 12, "at last") == 1.0

@@ -110,7 +110,7 @@ def test_a_resource_that_is_never_measured_is_unknown_not_zero():
     assert found.measures().sigma["disk"] == pytest.approx(0.1)
 
 
-def test_no_complete_tick_is_an_error_that_says_so():
+def test_without_a_complete_tick_there_is_an_error():
     """Figures are never made of nothing."""
     with pytest.raises(ObserveError, match="none of the 1 ticks"):
         measured_load(table_only(rows(1, (0.6, 0.4), complete=False)), period(1, 1), {})
@@ -124,7 +124,7 @@ def test_no_complete_tick_is_an_error_that_says_so():
         ("cpu", 0.06, "6.0% by the loads of now: the brokers' use beside their partitions differs"),
     ],
 )
-def test_a_goal_that_is_missed_is_told_with_its_cause(resource: str, by_loads: float, cause: str) -> None:
+def test_a_missed_goal_is_reported_with_its_cause(resource: str, by_loads: float, cause: str) -> None:
     """Measured 25 %, predicted 5 %: what the newest snapshot makes of the same placement tells them apart."""
 
     def figures(deviation: float) -> ImbalanceSummary:

@@ -40,7 +40,7 @@ def test_a_sample_counts_unless_load_or_machine_were_not_as_they_should(breath, 
     assert (found.reason, found.valid) == (reason, not reason)
 
 
-def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
+def test_foreign_cpu_time_is_the_machines_time_minus_the_demos(monkeypatch):
     """Two cores, ten seconds: 12 s busy, 9 of them ours."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     log = MachineLog()
@@ -52,7 +52,7 @@ def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
     assert found.text == "60% busy, 0.3 of 2 cores by other programs, still for up to 1.5 s"
 
 
-def test_the_log_sees_work_of_our_own_as_ours():
+def test_the_log_counts_the_own_work_as_own():
     """Reckoning of our own shows up as ours, however long a busy machine takes for it."""
     if not Path("/proc/stat").exists():
         pytest.skip("no /proc here")
@@ -109,7 +109,7 @@ def sampled(disturbed: int, wanted: int):
     return sampling.sample(wanted, machine=machine)
 
 
-def test_disturbed_samples_are_taken_again_and_told():
+def test_disturbed_samples_are_repeated_and_reported():
     """Two of the first four are disturbed: watching goes on until four are sound."""
     period = sampled(2, 4)
     assert period.ticks - len(period.disturbed) >= 4

@@ -59,7 +59,7 @@ def test_producers_share_the_records_of_a_stream_and_begin_it_when_it_is_time(na
     assert [told[one] for one in sorted(told)] == pytest.approx(task.stream().at)
 
 
-def test_the_name_of_a_policy_tells_how_its_run_differs(named: Any) -> None:
+def test_the_name_of_a_policy_states_the_differences_of_its_run(named: Any) -> None:
     """Who may have partitions added and how often, who shares a worker, who is assigned by load."""
     control, senders = named("control"), named("senders")
     tasks = [control.Task("t", "", "", name, 1.0, 200, 4.0, 1) for name in senders.POLICIES]
@@ -128,7 +128,7 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
         assert [at - due[0] for at in due] == pytest.approx(begins, abs=50.0)
 
 
-def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
+def test_work_removed_from_a_worker_was_not_done(named: Any) -> None:
     """Partition 1 is given away and comes back: its worker begins at once, and not after what it had."""
     takers = named("takers")
     workers = SimulatedConsumers(24, ConsumerCapacity(0.01))
@@ -140,7 +140,7 @@ def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
     assert [due - takers.time.monotonic() for due, _, _ in paced._due] == pytest.approx([100.0], abs=50.0)
 
 
-def test_partitions_go_to_whoever_has_least(named: Any) -> None:
+def test_partitions_are_assigned_to_the_least_loaded_worker(named: Any) -> None:
     """The largest first: 7, 5 and 4, then 3 to the 4, and 2 to the 5."""
     found = named("on_brokers").by_load({0: 3, 1: 7, 2: 5, 3: 4, 4: 2}, 3)
     assert found == [[1], [2, 4], [3, 0]]
@@ -213,7 +213,7 @@ def test_partitions_that_the_topic_has_in_the_end_were_added(named: Any) -> None
     assert measured.figures(own, effects, 7.0, 20.0, [0] * 26)["used_seconds"] == [2.5, None]
 
 
-def test_effects_tell_what_was_lost_doubled_and_overtaken(named: Any) -> None:
+def test_effects_reveal_lost_duplicate_and_overtaken_records(named: Any) -> None:
     """Ten records; the fourth twice, the last never; and of key 1 an earlier one came later."""
     measured, takers = named("measured"), named("takers")
     own = stream(0.1)

@@ -13,7 +13,7 @@ KNOWN = ("trimtab/other-snapshot/1", FORMAT.name)
 
 
 @pytest.mark.parametrize("name", ["snapshot.json", "snapshot.json.gz", "snapshot"])
-def test_every_form_tells_its_format(tmp_path: Path, name: str) -> None:
+def test_every_form_has_a_recognisable_format(tmp_path: Path, name: str) -> None:
     """A file, a compressed one, and a folder; the class of what it holds is known without reading it."""
     snapshot = lognormal_skew(brokers=3, replicas=12, seed=1)
     write_snapshot(snapshot, tmp_path / name)
@@ -31,7 +31,7 @@ def test_every_form_tells_its_format(tmp_path: Path, name: str) -> None:
         ("[]", r"\$ is \[\], expected an object"),
     ],
 )
-def test_what_is_no_snapshot_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_snapshot_is_rejected(tmp_path: Path, text: str, said: str) -> None:
     """With the file, the place, what was found and what was expected."""
     path = tmp_path / "snapshot.json"
     path.write_text(text)

@@ -40,6 +40,6 @@ def test_moves_and_assignments_that_contradict_each_other_are_refused(
         check(moves, assignments, **how)
 
 
-def test_what_stays_may_be_told_too() -> None:
+def test_unchanged_placements_may_be_listed_too() -> None:
     """A move for what changes, none for what does not."""
     check([("b", 1, 2)], [("a", 1, 1), ("b", 1, 2)])

@@ -102,7 +102,7 @@ def test_lists_and_nested_tables(tmp_path: Path) -> None:
     assert found.role_aware.literal is False
 
 
-def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--settings, else TRIMTAB_SETTINGS, else trimtab.toml in the working folder."""
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "[replicas]\nseed = 1\n")
@@ -190,7 +190,7 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
         ("[keys]\nmin_placed_share = 1.5", "keys.min_placed_share is 1.5, expected a share from 0 to 1"),
     ],
 )
-def test_a_slip_in_any_section_is_named_whoever_reads_settings(text: str, told: str, tmp_path: Path) -> None:
+def test_an_error_in_any_section_is_named_by_every_command(text: str, told: str, tmp_path: Path) -> None:
     """A verb that needs a section for nothing refuses its faults, too."""
     with pytest.raises(SettingsError, match=re.escape(told)):
         read_settings(written(tmp_path, text), [], {})
@@ -230,7 +230,7 @@ def test_a_table_may_be_taken_raw(tmp_path: Path) -> None:
     assert settings.folder == tmp_path
 
 
-def test_the_sections_are_told_to_the_loader(tmp_path: Path) -> None:
+def test_the_loader_knows_the_sections(tmp_path: Path) -> None:
     """A section of a balancer is checked at once, by its own description; no other is known."""
     sizes = Section("sizes", Sizes, ("share",), ("one", "two", "three"), _no_halves)
     path = written(tmp_path, "[sizes]\nshare = 0.25\nx_note = 1\n[own]\na = 1\n")

@@ -37,7 +37,7 @@ def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
     assert found.value.theta == balancer_named("replicas", "test").settings().kind().theta
 
 
-def test_words_and_variables_are_to_blame_too(tmp_path: Path) -> None:
+def test_options_and_variables_are_checked_too(tmp_path: Path) -> None:
     """A fault of the command line or the environment does not hide one of the file."""
     found = checked(
         tmp_path,
@@ -57,7 +57,7 @@ def clusters_checked(tmp_path: Path, text: str) -> CheckedSection:
     return bound(settings, CLUSTERS, lambda one: cluster_named(one, "a").connection())
 
 
-def test_what_is_missing_cannot_be_left_out(tmp_path: Path) -> None:
+def test_a_missing_value_is_reported_once(tmp_path: Path) -> None:
     """No single value is to blame: the fault is named once, and there is no connection."""
     found = clusters_checked(tmp_path, "[clusters.a]\nclient_id = 'x'\n")
     assert found.faults[0].startswith("clusters.a.address is missing: write it like kafka://")
@@ -82,7 +82,7 @@ def test_two_keys_that_contradict_one_another_are_one_fault(tmp_path: Path) -> N
     assert (found.value.bootstrap, found.value.user) == (("a:1",), None)
 
 
-def test_sections_that_are_none_are_all_told(tmp_path: Path) -> None:
+def test_all_unknown_sections_are_reported(tmp_path: Path) -> None:
     """Where a command stops at the first."""
     (tmp_path / "trimtab.toml").write_text("[replcas]\ntheta = 1\n[nothing]\n", encoding="utf-8")
     told: list[str] = []
@@ -96,7 +96,7 @@ def test_sections_that_are_none_are_all_told(tmp_path: Path) -> None:
         read_unchecked(tmp_path / "trimtab.toml", [], {}, SECTIONS)
 
 
-def test_of_two_values_that_are_named_the_one_goes_without_which_all_is_sound(tmp_path: Path) -> None:
+def test_of_two_named_values_the_decisive_one_is_dropped(tmp_path: Path) -> None:
     """A time-out longer than the interval: without the interval it would still be too long."""
     (tmp_path / "trimtab.toml").write_text("[collect]\ninterval_seconds = 20\ntimeout_seconds = 40\n")
     settings = read_unchecked(tmp_path / "trimtab.toml", (), {}, SECTIONS)

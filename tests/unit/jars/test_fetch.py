@@ -67,7 +67,7 @@ def test_two_jars_of_one_file_name_cannot_lie_in_one_folder():
 
 
 @pytest.mark.parametrize("name", KNOWN_LISTS)
-def test_ivy_is_told_coordinates_and_no_address(name):
+def test_ivy_receives_coordinates_and_no_address(name):
     """Where jars come from is the machine's affair: no host stands in what we write."""
     jars = KNOWN_LISTS[name]
     text = ivy_modules(jars) + fetching.SETTINGS
@@ -99,7 +99,7 @@ def test_a_pulsar_without_a_list_is_refused_with_those_that_have_one():
         pulsar.lock_of("3.3.0")
 
 
-def test_what_is_cached_needs_no_java_and_no_network(repository, monkeypatch):
+def test_a_cached_jar_needs_no_java_and_no_network(repository, monkeypatch):
     """Once fetched, jars come from the cache even on a machine that has lost both."""
     said: list[str] = []
     (path,) = fetch("set", (JAR,), said.append)
@@ -134,7 +134,7 @@ def test_other_bytes_than_were_tried_are_refused(repository, own_cache):
     assert not list(own_cache.glob("jars/set/*.jar"))
 
 
-def test_a_failed_fetch_leaves_nothing_that_looks_complete(repository, own_cache):
+def test_a_failed_fetch_leaves_no_partial_folder(repository, own_cache):
     """A jar that the repository lacks is named with the remedy, and the next try starts from nothing."""
     absent = Jar("org.example", "absent", "1", "", HASH)
     with pytest.raises(JarsError, match="did not give org.example:absent:1: .*TRIMTAB_MAVEN_ROOT"):
@@ -143,7 +143,7 @@ def test_a_failed_fetch_leaves_nothing_that_looks_complete(repository, own_cache
     assert not list(own_cache.glob("jars/.making-*"))
 
 
-def test_what_a_killed_fetch_left_is_cleared_away(own_cache):
+def test_leftovers_of_a_killed_fetch_are_removed(own_cache):
     """Kill -9 in mid-download leaves a folder of pieces, which the next fetch removes."""
     folder = own_cache / "jars" / "set-1"
     leftover = folder.parent / ".making-set-1-abc"
@@ -157,7 +157,7 @@ def test_what_a_killed_fetch_left_is_cleared_away(own_cache):
     assert not scratch.exists()
 
 
-def test_the_fallback_connector_is_taken_from_the_cache_without_asking_again(own_cache, monkeypatch):
+def test_the_fallback_connector_is_read_from_the_cache_without_a_request(own_cache, monkeypatch):
     """Where the exact connector was not to be had once, the next start does not look for it again."""
     monkeypatch.setattr(fetching, "connector_jars", lambda name: (replace(JAR, name=name),))
     folder = own_cache / "jars" / fetching.FALLBACK

@@ -42,7 +42,7 @@ def test_an_old_java_is_refused_by_version(tmp_path, monkeypatch, what, version)
         find_java(what)
 
 
-def test_a_missing_java_is_told_with_its_remedy(tmp_path, monkeypatch):
+def test_a_missing_java_is_reported_with_its_remedy(tmp_path, monkeypatch):
     """A machine without Java is told what to install."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -66,7 +66,7 @@ def test_a_java_that_does_not_run_is_named(tmp_path, monkeypatch):
         find_java("brokers")
 
 
-def test_java_home_comes_before_the_path(tmp_path, monkeypatch):
+def test_java_home_precedes_the_path(tmp_path, monkeypatch):
     """Who sets JAVA_HOME means it, whatever else is installed."""
     monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path, 'openjdk version "99.1"')))
     assert find_java("brokers").version == "99.1"

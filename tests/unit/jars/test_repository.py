@@ -27,7 +27,7 @@ def test_our_own_variable_wins_over_mavens_settings(tmp_path):
     assert maven_root({"TRIMTAB_MAVEN_ROOT": "ours"}, [file]) == "ours"
 
 
-def test_broken_maven_settings_are_no_concern_of_ours(tmp_path):
+def test_broken_maven_settings_are_ignored(tmp_path):
     """A settings file that Maven itself could not read does not stop the sandbox."""
     file = tmp_path / "settings.xml"
     file.write_text("<settings><mirr")

@@ -68,7 +68,7 @@ def runner() -> Iterator[asyncio.Runner]:
         yield found
 
 
-def test_what_is_cut_one_way_is_held_and_comes_when_it_is_healed(runner: asyncio.Runner) -> None:
+def test_traffic_cut_in_one_direction_is_held_and_delivered_later(runner: asyncio.Runner) -> None:
     """The other way goes on; nothing is lost and nothing changes its place."""
 
     async def go() -> None:
@@ -85,7 +85,7 @@ def test_what_is_cut_one_way_is_held_and_comes_when_it_is_healed(runner: asyncio
     runner.run(go())
 
 
-def test_what_is_cut_both_ways_reaches_nobody(runner: asyncio.Runner) -> None:
+def test_traffic_cut_in_both_directions_reaches_no_peer(runner: asyncio.Runner) -> None:
     """A connection that is opened meanwhile is carried when all is healed."""
 
     async def go() -> None:
@@ -134,7 +134,7 @@ def test_a_delay_is_felt_both_there_and_back(runner: asyncio.Runner) -> None:
     runner.run(go())
 
 
-def test_who_does_not_run_is_not_reached(runner: asyncio.Runner) -> None:
+def test_a_stopped_node_is_not_reached(runner: asyncio.Runner) -> None:
     """The caller's connection ends, as it would without a proxy; stopping twice is fine."""
 
     async def go() -> None:

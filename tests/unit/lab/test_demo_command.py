@@ -17,7 +17,7 @@ def test_the_demos_are_those_of_this_checkout() -> None:
     assert Path(module.__file__) == Path(__file__).parents[3] / "examples" / "demos" / "run.py"
 
 
-def test_an_installed_package_says_that_it_has_no_demos(
+def test_an_installed_package_reports_that_it_has_no_demos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence: what is missing, where it was looked for, and what to do; nothing is put on the path."""

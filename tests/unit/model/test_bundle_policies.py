@@ -30,7 +30,7 @@ def test_brokers_probe_themselves_in_namespaces_of_their_own(namespace: str) -> 
     "namespace",
     ["pulsar/host-1", "sla-monitor/host", "t/host:8080", "pulsar/h:80x", "pulsar/[::1]:8080"],
 )
-def test_look_alikes_are_ordinary_namespaces(namespace: str) -> None:
+def test_similar_names_are_ordinary_namespaces(namespace: str) -> None:
     """The whole name must match: tenant, cluster, host and a numeric port."""
     assert not is_system_namespace(namespace)
 

@@ -22,7 +22,7 @@ from trimtab.model.bundles.range import (
 from trimtab_common.errors import InputError
 
 
-def test_the_articles_hashes_fall_where_it_says() -> None:
+def test_the_articles_hashes_are_in_its_bundles() -> None:
     """0x0000000F is in the first of two bundles, 0x80000000 already in the second."""
     hashes = np.array([0x0000000F, 0x80000000], dtype=np.uint32)
     assert bundle_positions([0, 0x80000000, 0xFFFFFFFF], hashes).tolist() == [0, 1]
@@ -48,7 +48,7 @@ def test_four_bundles_is_how_a_namespace_begins() -> None:
     assert initial_boundaries(1) == (0, 0xFFFFFFFF)
 
 
-def test_a_third_that_does_not_fit_goes_to_the_last_bundle() -> None:
+def test_a_remainder_of_three_bundles_belongs_to_the_last_bundle() -> None:
     """2^32 is not divisible by three; Pulsar cuts off the fraction and the last bundle has what is left."""
     assert initial_boundaries(3) == (0, 0x55555555, 0xAAAAAAAA, 0xFFFFFFFF)
 
@@ -79,7 +79,7 @@ def test_many_names_hash_as_one_by_one(names: list[str]) -> None:
     "key",
     ["t/n/0x00000000_0x40000000", "t/n/0xc0000000_0xffffffff", "pulsar/c1/h:8080/0x00000000_0xffffffff"],
 )
-def test_a_key_comes_back_as_it_was(key: str) -> None:
+def test_a_key_is_read_back_unchanged(key: str) -> None:
     """Keys are read and written alike, also those of heartbeat namespaces in the old form."""
     assert parse_bundle(key).key == key
     assert namespace_of(key) == key.rpartition("/")[0]
@@ -97,7 +97,7 @@ def test_a_key_comes_back_as_it_was(key: str) -> None:
         "",
     ],
 )
-def test_what_is_no_bundle_is_refused(key: str) -> None:
+def test_an_invalid_bundle_is_rejected(key: str) -> None:
     """Short, upper-case, tenant-less, empty and reversed ranges are named in the message."""
     with pytest.raises(InputError, match="bundle"):
         parse_bundle(key)
@@ -118,7 +118,7 @@ def test_neighbours_do_not_overlap() -> None:
     assert middle.overlaps(BundleRange("t/n", 12, 13))
 
 
-def test_what_overlaps_is_found_with_what_is_around_it() -> None:
+def test_overlapping_ranges_are_found_with_the_innermost_whole() -> None:
     """A bundle, its half and a quarter of that, all in one: each part with the innermost whole."""
     whole, half, quarter = (BundleRange("t/n", 0, high) for high in (400, 200, 100))
     others = [BundleRange("t/n", 400, 500), BundleRange("t/m", 0, 400), BundleRange("t/n", 100, 200)]

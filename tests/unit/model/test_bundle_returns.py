@@ -10,12 +10,12 @@ def record(*moves: tuple[str, str | None], bundle: str = "t/n/one") -> list[Unlo
     return [UnloadEvent(minute * 60.0, bundle, *move) for minute, move in enumerate(moves)]
 
 
-def test_a_bundle_that_goes_on_and_on_never_returns() -> None:
+def test_a_bundle_that_always_moves_on_never_returns() -> None:
     """From a to b to c to d: nobody sees it again."""
     assert list(oscillations(record(("a", "b"), ("b", "c"), ("c", "d")))) == []
 
 
-def test_a_return_names_brokers_times_and_the_way_between() -> None:
+def test_a_return_names_brokers_times_and_the_path() -> None:
     """Two minutes after it left a, it is back, by way of b and c."""
     (found,) = oscillations(record(("a", "b"), ("b", "c"), ("c", "a")))
     assert found == Oscillation("t/n/one", "c", "a", 120.0, 120.0, ("b", "c"))
@@ -41,7 +41,7 @@ def test_after_one_return_another_to_an_earlier_broker_is_found() -> None:
     ]
 
 
-def test_a_bundle_that_somebody_else_brought_back_is_found_when_it_leaves_again() -> None:
+def test_a_bundle_returned_by_another_process_is_found_at_its_next_departure() -> None:
     """We took it from a to b; whoever brought it back to a did not tell: it is there when it leaves next."""
     (found,) = oscillations(record(("a", "b"), ("a", "c")))
     assert found == Oscillation("t/n/one", "b", "a", 60.0, 60.0, ("b",))

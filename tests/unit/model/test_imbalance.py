@@ -32,14 +32,14 @@ def test_deviation_is_share_times_brokers_minus_one() -> None:
     assert found.deviation == pytest.approx(np.abs(found.share - 1 / 3) * 3)
 
 
-def test_unequal_brokers_are_level_when_equally_full() -> None:
+def test_unequal_brokers_are_balanced_at_equal_utilisation() -> None:
     """A broker twice as large carries twice the load, and nothing deviates."""
     found = imbalance(four([4.0, 8.0]), four([10.0, 20.0]), np.ones(2, dtype=bool), RESOURCES)
     assert found.sigma == pytest.approx(0)
     assert found.worst_deviation == pytest.approx(0)
 
 
-def test_unequal_brokers_are_held_against_what_all_can_reach_at_once() -> None:
+def test_unequal_brokers_are_compared_with_the_common_mean() -> None:
     """6 of 10 and 6 of 20: 60 % and 30 %. The mean is 12 of 30, 40 % (and not 45 %, that of the two figures):
     the one is half above it, the other a quarter below. Their shares are 2/3 and 1/3.
     """
@@ -63,7 +63,7 @@ def test_dead_and_unlimited_brokers_do_not_count() -> None:
     assert found.sigma == pytest.approx(0)
 
 
-def test_a_resource_that_nobody_limits_is_left_out_of_the_measures() -> None:
+def test_a_resource_without_capacity_is_left_out_of_the_measures() -> None:
     """Without any CPU capacity there is no CPU figure, rather than a zero that looks like success."""
     capacity = four([10.0, 10.0])
     capacity[:, 0] = np.inf
@@ -72,7 +72,7 @@ def test_a_resource_that_nobody_limits_is_left_out_of_the_measures() -> None:
     assert set(measures.sigma) == set(RESOURCES) - {"cpu"}
 
 
-def test_no_load_at_all_is_level() -> None:
+def test_no_load_at_all_is_balanced() -> None:
     """An idle cluster has no deviation and no division by zero."""
     found = imbalance(four([0.0, 0.0]), four([1.0, 1.0]), np.ones(2, dtype=bool), RESOURCES)
     assert found.sigma == pytest.approx(0)

@@ -69,7 +69,7 @@ def test_an_offline_leader_weighs_as_followers_only() -> None:
     assert found[:, 0] == pytest.approx([1, 1])
 
 
-def test_the_total_does_not_depend_on_who_leads() -> None:
+def test_the_total_does_not_depend_on_the_leaders() -> None:
     """Moving roles or replicas between online brokers changes shares, never the sum."""
     view = snapshot([ReplicaBrokerState.ALIVE] * 3, [[0, 1], [1, 2]], [0, 1])
     moved = view.broker_load(np.array([[2, 1], [0, 2]], np.int32), np.array([1, 0], np.int32))

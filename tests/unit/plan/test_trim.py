@@ -18,7 +18,7 @@ def planned(brokers: list, partitions: list, settings: ReplicasSettings = EVEN) 
     return trim.plan(snapshot(brokers, partitions), settings)
 
 
-def test_a_level_cluster_is_left_alone() -> None:
+def test_a_balanced_cluster_gets_no_moves() -> None:
     """Three equal brokers with equal load need nothing."""
     plan = planned([broker(b) for b in (1, 2, 3)], [partition("t", b, [b]) for b in (1, 2, 3)])
     assert (plan.verdict, plan.moves, plan.bound.bytes) == (Verdict.BALANCED, (), 0)
@@ -68,7 +68,7 @@ def test_a_leader_on_a_dead_broker_is_replaced_before_its_replica_is_copied() ->
     assert plan.assignments[0].after == (2, 3)
 
 
-def test_a_leader_that_is_not_first_hands_over_before_it_goes() -> None:
+def test_a_leader_that_is_not_first_hands_over_before_it_moves() -> None:
     """Broker 2 leads as second of its list and drains: an in-sync replica leads before the copy."""
     plan = planned(
         [broker(1), broker(2, state="draining"), broker(3)],
@@ -90,7 +90,7 @@ def test_a_replica_out_of_sync_never_gets_the_lead() -> None:
     assert not any(move.kind == ReplicaMoveKind.LEADER and move.target == 2 for move in plan.moves)
 
 
-def test_more_brokers_are_asked_for_by_number_and_proven() -> None:
+def test_missing_brokers_are_counted_and_proven() -> None:
     """Four hundred of load on three brokers of a hundred, θ .8: two more are needed, and the numbers say
     so.
     """
@@ -113,7 +113,7 @@ def test_a_replica_too_big_for_any_broker_is_named() -> None:
     assert (problem.proof["topic"], problem.proof["partition"]) == ("big", 7)
 
 
-def test_a_partition_without_a_live_copy_is_left_and_told() -> None:
+def test_a_partition_without_a_live_copy_stays_and_is_reported() -> None:
     """Its only replica is on a dead broker: nothing can be done, and the plan says so."""
     plan = planned([broker(1, state="dead"), broker(2)], [partition("t", 0, [1])])
     assert plan.verdict == Verdict.INFEASIBLE
@@ -123,7 +123,7 @@ def test_a_partition_without_a_live_copy_is_left_and_told() -> None:
 
 
 @pytest.mark.parametrize("brokers", [[broker(1)], [broker(1, state="dead")], [broker(1), broker(2)]])
-def test_a_cluster_without_partitions_is_level(brokers: list) -> None:
+def test_a_cluster_without_partitions_is_balanced(brokers: list) -> None:
     """Nothing to move, whatever the brokers."""
     assert planned(brokers, []).verdict == Verdict.BALANCED
 
@@ -141,7 +141,7 @@ def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "seed"), [(6, 600, 1), (12, 2400, 2), (30, 6000, 3)])
-def test_a_lognormal_skew_is_levelled_near_the_bound(brokers: int, replicas: int, seed: int) -> None:
+def test_a_lognormal_skew_is_balanced_near_the_bound(brokers: int, replicas: int, seed: int) -> None:
     """All four resources within ε and θ, for at most 1.2 times the bytes that any plan needs."""
     plan = trim.plan(lognormal_skew(brokers, replicas, seed), EVEN)
     assert plan.verdict == Verdict.BALANCED

@@ -87,7 +87,7 @@ def test_eta_decides_nothing():
     assert (outcome.unmet, outcome.helped) == ((), True)
 
 
-def test_the_table_shows_what_was_not_measured():
+def test_the_table_marks_missing_measurements():
     """Without a CPU signal the row says so instead of showing a zero."""
     before, after = measures(0.045), measures(0.010)
     del before.sigma["cpu"]

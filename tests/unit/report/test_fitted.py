@@ -32,7 +32,7 @@ def test_in_a_pipe_a_line_stays_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted(TEXT, io.StringIO()) == TEXT
 
 
-def test_a_row_goes_on_under_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_continues_below_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where that is not too far to the right; then it goes on near the left."""
     lines = shown(80, monkeypatch)
     assert lines[3:5] == [

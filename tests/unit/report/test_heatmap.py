@@ -31,7 +31,7 @@ def test_both_formats_are_whole_files(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["heat.png", "heat.svg"]
 
 
-def test_an_overloaded_broker_is_red_and_a_level_one_pale(tmp_path):
+def test_an_overloaded_broker_is_red_and_a_balanced_one_pale(tmp_path):
     """The hot cell is the only strongly coloured one, so that the eye finds it."""
     _, png = draw_heatmap([("before", measured(2.0))], tmp_path, "heat", "Load", 0.1)
     with Image.open(png) as picture:

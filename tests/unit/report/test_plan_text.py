@@ -40,7 +40,7 @@ def test_a_plan_that_misses_goals_does_not_claim_hard_limits() -> None:
     assert "hard limits" not in plan_text(replace(PLAN, verdict=Verdict.IMPROVED))
 
 
-def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named() -> None:
+def test_shares_of_a_nominal_capacity_are_not_printed_and_idle_resources_are_named() -> None:
     """Disks are .2 % full, and nobody declared what the network can carry: neither is told as if it were."""
     brokers = [broker(b, capacity=(None, 1000.0, 10.0, 10.0)) for b in (1, 2)]
     made = snapshot(brokers, [partition("t", p, [1], load=(0, 1, 1, 1)) for p in range(4)])
@@ -74,7 +74,7 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
         ({"replication_factor": {"t": 2}}, r"80.0% +$", "the request is met .*2 replicas of t; goals: rack"),
     ],
 )
-def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | None, told: str) -> None:
+def test_only_requested_goals_are_printed(settings: dict, shown: str | None, told: str) -> None:
     """A plan that balances nothing has no row for epsilon, and its sentence names what it was asked for."""
     brokers = [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)]
     made = snapshot(brokers, [partition("t", p, [1 + p % 2, 2 - p % 2], load=(1, 1, 1, 1)) for p in range(6)])

@@ -34,7 +34,7 @@ def pixels(path: Path, colour: tuple[int, int, int]) -> int:
     return int((np.abs(found - np.array(colour)).max(axis=2) < 12).sum())
 
 
-def test_every_strategy_has_panels_of_its_own_beside_the_recording_as_it_is(tmp_path: Path) -> None:
+def test_every_strategy_has_panels_of_its_own_next_to_the_recording(tmp_path: Path) -> None:
     """Two that decide alike are both to be seen: as much of the line's colour again; both files are whole."""
     alike = effect(90, 60, 50)
     one, two = {"one": alike}, {"one": alike, "_two": alike}

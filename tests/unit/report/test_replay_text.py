@@ -61,14 +61,14 @@ def test_a_row_for_each_strategy_below_the_recording_as_it_is() -> None:
     assert f"{shown(found)}\n" == SHOWN
 
 
-def test_of_many_that_came_back_the_quickest_are_named() -> None:
+def test_of_many_returns_the_quickest_are_named() -> None:
     """Fourteen unloads to and fro are thirteen returns: eight more are counted, not named."""
     text = shown(StrategyComparison(RULER, effect(0), {"restless": effect(14)}))
     assert text.count("1 min 0 s") == 5
     assert "and 8 more after longer; --json names them all" in text
 
 
-def test_over_days_times_are_told_with_their_dates() -> None:
+def test_over_several_days_times_have_their_dates() -> None:
     """An hour alone would not say of which day."""
     found = effect(2)
     long = dataclasses.replace(effect(0), at=np.linspace(0, 2 * 86400.0, 15))
@@ -76,7 +76,7 @@ def test_over_days_times_are_told_with_their_dates() -> None:
     assert "1970-01-01T00:00:00Z  1970-01-01T00:01:00Z  1 min 0 s" in text
 
 
-def test_what_could_not_be_counted_is_said() -> None:
+def test_uncounted_clients_are_reported() -> None:
     """A bundle in no broker's statistics has clients nobody knows the number of."""
     meter = EffectMeter(RULER)
     meter.add(ReportTick(0.0, {"a": report({}, cpu=50)}), ShedDecision({"a": (key(0),)}))
@@ -111,7 +111,7 @@ def test_json_has_the_figures_of_every_tick_and_every_return() -> None:
     }
 
 
-def test_what_pulsar_would_split_is_named_once_for_all_that_agree() -> None:
+def test_splits_of_pulsar_are_named_once_for_strategies_that_agree() -> None:
     """In text the first few, in JSON all, with the limit and when."""
     found = {key(number): (60.0 * number, "MsgRate") for number in range(7)}
     split = dataclasses.replace(effect(0), splits=found)

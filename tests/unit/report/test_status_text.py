@@ -107,7 +107,7 @@ def test_a_balanced_cluster_is_named(tmp_path: Path) -> None:
     assert "not balanced" not in text
 
 
-def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
+def test_a_gap_and_a_clock_that_was_ahead_are_reported(tmp_path: Path) -> None:
     """Whoever reads figures must know how much of them is estimated, and what is not used."""
     status = status_of(tmp_path, UNEVEN)
     told = {
@@ -122,7 +122,7 @@ def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
     assert "samples up to 2026-11-21T12:20:00Z are not used: the clock of a collector was ahead" in text
 
 
-def test_what_is_left_alone_is_not_called_balanced(tmp_path: Path) -> None:
+def test_an_idle_resource_is_not_called_balanced(tmp_path: Path) -> None:
     """An idle resource may be far from even: no goal is missed, and it is named."""
     idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}
     text = printed(status_of(tmp_path, UNEVEN), held=standing(idle))
@@ -130,7 +130,7 @@ def test_what_is_left_alone_is_not_called_balanced(tmp_path: Path) -> None:
     assert "is balanced." not in text
 
 
-def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
+def test_without_a_snapshot_nothing_is_evaluated(tmp_path: Path) -> None:
     """Why is said, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
     assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
@@ -158,7 +158,7 @@ def standing_with_sigma(held: GoalStatus, sigma: float) -> GoalStatus:
     return replace(held, measured={"": replace(measured, sigma=np.full(4, sigma))})
 
 
-def test_goals_that_are_not_asked_for_are_not_missed() -> None:
+def test_goals_that_are_not_requested_are_not_missed() -> None:
     """θ or ε left out of `replicas.goals`, as in a plan."""
     settings = ReplicasSettings(goals=("epsilon",))
     assert [(one.goal, one.resource) for one in standing(LOADS, settings).violations] == [("epsilon", "cpu")]
@@ -173,7 +173,7 @@ def test_a_broker_that_settings_drain_does_not_count() -> None:
     assert standing(loads, ReplicasSettings(drain=(3,))).violations == ()
 
 
-def test_a_made_up_capacity_is_never_idle_and_its_usage_not_shown(tmp_path: Path) -> None:
+def test_a_nominal_capacity_is_never_idle_and_its_usage_not_printed(tmp_path: Path) -> None:
     """Compared between brokers, as in a plan."""
     held = standing(LOADS, nominal=("network_out",))
     row = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["network_out"]
@@ -192,13 +192,13 @@ def test_the_worst_view_of_bundles_is_named() -> None:
     assert text == "b0:8080: CPU 67% above the mean > epsilon 10% in window -1, and 1 more broker"
 
 
-def test_a_narrow_breach_is_told_with_the_digits_it_takes() -> None:
+def test_a_narrow_violation_is_printed_with_sufficient_digits() -> None:
     """80.02 % over 80 % is not told as 80 % > 80 %."""
     (one,) = standing({1: (0.0, 0.8002, 0.0, 0.0), 2: (0.0, 0.8, 0.0, 0.0)}).violations
     assert violation_text(one) == "broker 1: disk 80.02% > theta 80.00%"
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_problems_are_named(tmp_path: Path) -> None:
     """A dead broker, starved clients and old figures each get a line."""
     status = status_of(tmp_path, UNEVEN, {1: "alive", 2: "alive", 3: "fenced"}, collapse=True)
     text = printed(status, NOON + datetime.timedelta(hours=3))
@@ -220,7 +220,7 @@ def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
     assert "no capacity, not balanced" in text
 
 
-def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> None:
+def test_of_many_brokers_those_that_deviate_most_are_printed(tmp_path: Path) -> None:
     """Three hundred rows help nobody; --all shows them all the same."""
     usage = {broker: (0.4, 0.3, 0.2, 0.2) for broker in range(1, 101)}
     usage[77] = (0.9, 0.3, 0.2, 0.2)
@@ -233,7 +233,7 @@ def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> No
     assert sum(line.startswith("broker ") for line in whole) == 100
 
 
-def test_the_document_has_null_for_what_is_not_known(tmp_path: Path) -> None:
+def test_the_document_has_null_for_unknown_values(tmp_path: Path) -> None:
     """JSON has no NaN: programs get null; of each goal that is missed the worst broker."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
     held = standing(LOADS, capacity=(None, 1.0, 1.0, 1.0))

@@ -7,7 +7,7 @@ from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
 
 
-def test_a_skewed_cluster_is_levelled_near_the_bound() -> None:
+def test_a_skewed_cluster_is_balanced_near_the_bound() -> None:
     """40 brokers, 4,000 bundles, three views: all goals hold, for at most half as many clients again as any
     plan must disturb.
     """

@@ -33,7 +33,7 @@ def cluster() -> SimulatedKafka:
     return made
 
 
-def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_throttle_left_behind_is_detected(cluster: SimulatedKafka) -> None:
     """A rate that was not there before; one that was there is nobody's fault."""
     change = [(LEADER_RATE, ConfigOperation.SET, "1000")]
     before = kafka.Before.of(cluster)
@@ -42,7 +42,7 @@ def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     assert not kafka.no_throttle_left(cluster, kafka.Before.of(cluster))
 
 
-def test_a_cordon_that_is_not_as_it_should_be_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_wrong_cordon_is_detected(cluster: SimulatedKafka) -> None:
     """Left by a cancel, lacking after a drain that says otherwise, or named by a note."""
     before = kafka.Before.of(cluster)
     drain = replace(one_step(ReplicaStepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
@@ -59,14 +59,14 @@ def test_a_cordon_that_is_not_as_it_should_be_is_seen(cluster: SimulatedKafka) -
     assert not kafka.cordons_as_they_should_be(cluster, before, left)
 
 
-def test_a_claim_left_behind_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_claim_left_behind_is_detected(cluster: SimulatedKafka) -> None:
     """Somebody who ended without saying so."""
     assert not kafka.no_lease_left(cluster)
     SimulatedPort(cluster).write_claims(["me"], [])
     assert kafka.no_lease_left(cluster)
 
 
-def test_a_reassignment_of_ours_left_in_flight_is_seen(cluster: SimulatedKafka) -> None:
+def test_an_own_reassignment_left_in_flight_is_detected(cluster: SimulatedKafka) -> None:
     """Others' may go on."""
     cluster.controller.reassign("t", 0, [1, 3], "operator")
     assert not kafka.no_reassignment_left(cluster, {US})
@@ -74,14 +74,14 @@ def test_a_reassignment_of_ours_left_in_flight_is_seen(cluster: SimulatedKafka) 
     assert kafka.no_reassignment_left(cluster, {US})
 
 
-def test_a_lost_replica_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_lost_replica_is_detected(cluster: SimulatedKafka) -> None:
     """Fewer replicas than before, by nobody else's hand."""
     before = kafka.Before.of(cluster)
     cluster.controller.reassign("t", 0, [1], US)
     assert kafka.replication_factor_kept(cluster, before)
 
 
-def test_a_leaderless_partition_that_could_have_a_leader_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_leaderless_partition_that_could_have_a_leader_is_detected(cluster: SimulatedKafka) -> None:
     """Offline only counts where somebody in sync is alive."""
     cluster.partition("t", 0).leader = None
     assert kafka.no_partition_offline(cluster)
@@ -90,7 +90,7 @@ def test_a_leaderless_partition_that_could_have_a_leader_is_seen(cluster: Simula
     assert not kafka.no_partition_offline(cluster)
 
 
-def test_replacing_and_cancelling_what_others_began_is_seen(cluster: SimulatedKafka) -> None:
+def test_replacing_and_cancelling_foreign_reassignments_is_detected(cluster: SimulatedKafka) -> None:
     """Our own may be replaced and cancelled."""
     cluster.controller.reassign("t", 0, [1, 3], US)
     cluster.controller.reassign("t", 0, None, US)
@@ -100,7 +100,7 @@ def test_replacing_and_cancelling_what_others_began_is_seen(cluster: SimulatedKa
     assert kafka.foreign_work_respected(cluster, {US})
 
 
-def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_copy_towards_a_broker_long_dead_is_detected(cluster: SimulatedKafka) -> None:
     """In the first moments nobody can know."""
     cluster.kill_broker(4)
     cluster.advance(6.5)
@@ -111,7 +111,7 @@ def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> N
     assert kafka.no_copy_sent_to_the_dead(cluster, {US})
 
 
-def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
+def test_two_executors_that_alternate_are_detected(cluster: SimulatedKafka) -> None:
     """One after the other is as it should be."""
     cluster.controller.reassign("t", 0, [2, 1], US)
     cluster.controller.reassign("t", 0, [1, 2], US)
@@ -131,7 +131,7 @@ def one_step(state: ReplicaStepState) -> ReplicasExecutionState:
     return whole.with_records({1: type(record)(step, state)})
 
 
-def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: SimulatedKafka) -> None:
+def test_a_step_with_another_result_than_reported_is_detected(cluster: SimulatedKafka) -> None:
     """Done but not there, rolled back but in another order, still under way at the end."""
     assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.DONE))
     assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.MOVING))
@@ -140,7 +140,7 @@ def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: Simulated
     assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
 
 
-def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:
+def test_too_many_unthrottled_copies_and_full_disks_are_detected(cluster: SimulatedKafka) -> None:
     """What is wrong only for a while is caught by looking all the time."""
     watch = Watch({US}, initial_copies_per_broker=1)
     cluster.controller.reassign("t", 0, [1, 4], US)

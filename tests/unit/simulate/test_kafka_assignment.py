@@ -22,7 +22,7 @@ def partition(*replicas: int) -> SimulatedPartition:
     return SimulatedPartition(PartitionName("t", 0), list(replicas), replicas[0], list(replicas), 1e6)
 
 
-def test_the_list_in_flight_is_the_target_followed_by_what_leaves() -> None:
+def test_the_list_in_flight_is_the_target_followed_by_leaving_replicas() -> None:
     """An operator who lists a reassignment in flight sees old and new brokers together."""
     moved = partition(1, 2, 3)
     begin_reassignment(moved, [4, 2, 3], may_change_factor=False)
@@ -82,7 +82,7 @@ def test_the_preferred_leader_must_be_in_sync_and_alive() -> None:
     assert refusal.value.code == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_nobody_leads_when_no_in_sync_replica_is_alive() -> None:
+def test_no_broker_leads_if_no_in_sync_replica_is_alive() -> None:
     """Without an unclean election the partition is offline rather than losing records."""
     moved = partition(1, 2)
     moved.in_sync = [1]

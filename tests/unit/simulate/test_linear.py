@@ -65,7 +65,7 @@ def test_a_register(story: str, rows: list[tuple[str, int, float, float]], expec
     assert check_linearizability(of(*rows), Register()).linearizable is expected, story
 
 
-def test_it_tells_what_no_order_explains() -> None:
+def test_it_lists_the_operations_that_no_order_explains() -> None:
     """The operations of the piece in which it got stuck, not those that came before."""
     fine = of((WRITE, 1, 0, 1), (READ, 1, 2, 3))
     stale = of((READ, 0, 4, 5))
@@ -73,13 +73,13 @@ def test_it_tells_what_no_order_explains() -> None:
     assert found.linearizable is False and found.stuck == tuple(stale)
 
 
-def test_a_history_is_cut_where_nothing_is_under_way() -> None:
+def test_a_history_is_cut_if_no_operation_is_in_flight() -> None:
     """What has no answer is under way for ever."""
     rows = of((WRITE, 1, 0, 2), (READ, 1, 1, 3), (READ, 1, 4, 5), (WRITE, 2, 6, inf), (READ, 2, 8, 9))
     assert independent_parts(rows) == [rows[:2], rows[2:3], rows[3:]]
 
 
-def test_what_an_unanswered_operation_left_open_is_carried_on_through_pieces() -> None:
+def test_open_results_of_pending_operations_carry_over() -> None:
     """Two writes beside one another end in either order, and only a later read says in which."""
     both = of((WRITE, 1, 0, 2), (WRITE, 2, 1, 3))
     assert check_linearizability(both + of((READ, 1, 5, 6)), Register()).linearizable
@@ -98,14 +98,14 @@ def test_reads_are_not_tried_in_every_order() -> None:
     assert found.linearizable is False
 
 
-def test_a_search_that_takes_too_long_is_given_up_and_says_so() -> None:
+def test_a_search_that_takes_too_long_ends_without_a_verdict() -> None:
     """It is no verdict, neither way."""
     many = of(*((WRITE, value, 0.0, 99.0) for value in range(20)), (READ, -1, 100.0, 101.0))
     found = check_linearizability(many, Register(), max_steps=500)
     assert found.linearizable is None and found.steps > 500
 
 
-def test_a_long_history_of_easy_pieces_is_not_given_up() -> None:
+def test_a_long_history_of_easy_parts_is_checked_completely() -> None:
     """The bound holds for each piece: 200 pieces take more steps in all than one of them may."""
     found = check_linearizability(
         of(*((WRITE, value, 2 * value, 2 * value + 1) for value in range(200))), Register(), max_steps=50

@@ -27,7 +27,7 @@ def bed(request: pytest.FixtureRequest) -> Bed:
     return Bed(extensible=request.param)
 
 
-def test_bundles_go_where_the_plan_sends_them(bed: Bed, tmp_path: Path) -> None:
+def test_bundles_move_to_the_brokers_of_the_plan(bed: Bed, tmp_path: Path) -> None:
     """Two unloads in one batch; the brokers' balancing is off meanwhile, and on again at the end."""
     first, second, *_ = bed.keys
     plan = bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE))
@@ -42,7 +42,7 @@ def test_bundles_go_where_the_plan_sends_them(bed: Bed, tmp_path: Path) -> None:
     assert verbs == ["set", "set", "unload", "unload", "unset", "unset"]
 
 
-def test_a_bundle_without_clients_gets_its_owner_by_a_lookup_of_ours(bed: Bed, tmp_path: Path) -> None:
+def test_a_bundle_without_clients_gets_its_owner_by_our_lookup(bed: Bed, tmp_path: Path) -> None:
     """Nobody asks for an empty bundle: the destination would wait for ever."""
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     first = bed.keys[0]
@@ -51,7 +51,7 @@ def test_a_bundle_without_clients_gets_its_owner_by_a_lookup_of_ours(bed: Bed, t
     assert bed.cluster.owners[first] == TWO
 
 
-def test_a_bundle_that_nobody_owns_is_given_its_owner(bed: Bed, tmp_path: Path) -> None:
+def test_an_unowned_bundle_gets_its_owner_by_a_lookup(bed: Bed, tmp_path: Path) -> None:
     """The plan found it unowned, or its owner has let go of it since: nobody is disturbed."""
     first = bed.keys[0]
     del bed.cluster.owners[first]
@@ -81,7 +81,7 @@ def test_a_bundle_is_cut_and_a_part_of_it_moved(bed: Bed, tmp_path: Path) -> Non
     assert len(bed.verbs("split")) == (2 if bed.cluster.extensible else 1)
 
 
-def test_what_is_so_already_is_not_touched(bed: Bed, tmp_path: Path) -> None:
+def test_a_bundle_at_its_destination_is_not_touched(bed: Bed, tmp_path: Path) -> None:
     """The destination owns the bundle by now: nothing is unloaded, not even the balancing is switched."""
     first = bed.keys[0]
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO)))
@@ -92,7 +92,7 @@ def test_what_is_so_already_is_not_touched(bed: Bed, tmp_path: Path) -> None:
     assert bed.cluster.history == []
 
 
-def test_what_was_set_before_us_is_set_again(bed: Bed, tmp_path: Path) -> None:
+def test_previous_settings_are_restored(bed: Bed, tmp_path: Path) -> None:
     """An operator's own override is remembered and given back by its value."""
     bed.cluster.overrides[SHEDDING] = "true"
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
@@ -100,7 +100,7 @@ def test_what_was_set_before_us_is_set_again(bed: Bed, tmp_path: Path) -> None:
     bed.assert_given_back({SHEDDING: "true"})
 
 
-def test_what_was_off_before_us_stays_off(bed: Bed, tmp_path: Path) -> None:
+def test_balancing_that_was_off_stays_off(bed: Bed, tmp_path: Path) -> None:
     """Whoever switched the balancing off finds it off."""
     before = {SHEDDING: "false", SPLITTING: "false"}
     bed.cluster.overrides.update(before)
@@ -168,7 +168,7 @@ def test_few_clients_a_minute_are_disconnected(bed: Bed, tmp_path: Path) -> None
         ("/health", "GET", Trouble.REFUSED, 500),
     ],
 )
-def test_whatever_goes_wrong_twice_the_plan_is_carried_out(
+def test_the_plan_is_executed_although_every_call_fails_twice(
     bed: Bed, path: str, method: str, trouble: Trouble, status: int, tmp_path: Path
 ) -> None:
     """Yes that did nothing, circles, broken connections, refusals: looked at, and asked again."""
@@ -191,7 +191,7 @@ def test_whatever_goes_wrong_twice_the_plan_is_carried_out(
         (Trouble.REFUSED, 500),
     ],
 )
-def test_a_split_that_goes_wrong_twice_is_done_at_last(
+def test_a_split_that_fails_twice_succeeds_in_the_end(
     bed: Bed, trouble: Trouble, status: int, tmp_path: Path
 ) -> None:
     """The bundles are read again after every answer, and nothing stays half cut."""
@@ -294,7 +294,7 @@ def test_unloads_tried_again_count_against_the_minute(bed: Bed, tmp_path: Path) 
     assert times[2] - times[0] >= 60.0
 
 
-def test_a_journal_from_before_unloads_were_counted_tells_of_the_last(bed: Bed, tmp_path: Path) -> None:
+def test_a_journal_without_unload_counts_reports_one_unload(bed: Bed, tmp_path: Path) -> None:
     """A done unload that was asked for was at least one."""
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
     (record,) = state.records

@@ -76,7 +76,7 @@ def test_unloads_are_dropped_once_their_goal_holds(
     )
 
 
-def test_what_another_goal_would_miss_stays(bed: Bed) -> None:
+def test_an_unload_that_another_goal_needs_stays(bed: Bed) -> None:
     """The first broker is below .8, but without the unload one would be further than ε from the mean."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), epsilon=dict.fromkeys(RESOURCES, 0.5))
     owners = {KEYS[0]: ONE, KEYS[1]: ONE, KEYS[2]: THREE, KEYS[3]: TWO}
@@ -106,7 +106,7 @@ def test_moves_for_other_goals_are_never_dropped(bed: Bed, goal: str) -> None:
     assert sense(records_of(bed, plan), 1.0, told(dict.fromkeys(KEYS, 1.0))).unneeded == {}
 
 
-def test_an_unload_that_would_push_its_taker_over_is_left_out(bed: Bed) -> None:
+def test_an_unload_that_would_overload_its_destination_is_left_out(bed: Bed) -> None:
     """The second broker had 10, and has 60 now: 30 more would be 90; the third takes its own."""
     owners = {**ALL_ON_ONE, KEYS[3]: TWO}
     before = {**BEFORE, KEYS[2]: 35.0}
@@ -120,7 +120,7 @@ def test_an_unload_that_would_push_its_taker_over_is_left_out(bed: Bed) -> None:
     }
 
 
-def test_a_taker_that_the_plan_itself_pushed_over_is_not_held_against_it(bed: Bed) -> None:
+def test_a_destination_that_the_plan_itself_overloads_is_accepted(bed: Bed) -> None:
     """Where nothing better was found, the plan's own end is the limit."""
     owners = {**ALL_ON_ONE, KEYS[3]: TWO}
     before = {**BEFORE, KEYS[2]: 35.0, KEYS[3]: 60.0}
@@ -129,7 +129,7 @@ def test_a_taker_that_the_plan_itself_pushed_over_is_not_held_against_it(bed: Be
     assert sense(records_of(bed, plan), 1.0, told(before)).harmful == {}
 
 
-def test_what_has_just_moved_is_not_believed_to_be_idle(bed: Bed) -> None:
+def test_a_recently_moved_bundle_is_not_considered_idle(bed: Bed) -> None:
     """Its new broker counts it anew, from nothing: 30 of it are still there, and 60 more are too many."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), unload(KEYS[1], ONE, TWO))
     first, second = records_of(bed, plan)
@@ -140,7 +140,7 @@ def test_what_has_just_moved_is_not_believed_to_be_idle(bed: Bed) -> None:
     assert set(found.harmful) == {2}
 
 
-def test_a_newer_snapshot_goes_before_that_of_the_plan(bed: Bed) -> None:
+def test_a_newer_snapshot_precedes_that_of_the_plan(bed: Bed) -> None:
     """From after the last change; an older one does not."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO))
     calm = snapshot_of(dict.fromkeys(KEYS, 1.0), ALL_ON_ONE)
@@ -164,7 +164,7 @@ def test_parts_of_a_split_carry_the_load_of_their_range(bed: Bed) -> None:
     assert set(sense(records, 1.0, told({KEYS[3]: 45.0})).harmful) == {2}
 
 
-def test_between_batches_a_step_is_dropped_and_told(bed: Bed, tmp_path: Path) -> None:
+def test_a_step_dropped_between_batches_is_reported(bed: Bed, tmp_path: Path) -> None:
     """The load falls while the first batch is carried out: the second is dropped, and that is told."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), unload(KEYS[1], ONE, THREE))
     for key in KEYS:
@@ -202,7 +202,7 @@ def test_between_batches_a_step_is_dropped_and_told(bed: Bed, tmp_path: Path) ->
     bed.assert_given_back()
 
 
-def test_without_the_setting_nobody_is_asked(bed: Bed, tmp_path: Path) -> None:
+def test_without_the_setting_no_load_is_read(bed: Bed, tmp_path: Path) -> None:
     """`check_load = false`: every step is carried out."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO))
     bed.sense = BundleLoadCheck(plan, snapshot_of(dict.fromkeys(KEYS, 1.0), ALL_ON_ONE))

@@ -43,7 +43,7 @@ def test_a_destination_that_dies_takes_only_its_own_steps_with_it(bed: Bed, tmp_
     bed.assert_given_back()
 
 
-def test_a_destination_that_comes_back_in_time_is_waited_for(bed: Bed, tmp_path: Path) -> None:
+def test_a_destination_that_returns_in_time_is_awaited(bed: Bed, tmp_path: Path) -> None:
     """A restart of eight seconds costs eight seconds."""
     first = bed.keys[0]
     state = bed.prepared(bundle_plan_of(unload(first, ONE, THREE)))
@@ -54,7 +54,7 @@ def test_a_destination_that_comes_back_in_time_is_waited_for(bed: Bed, tmp_path:
     assert bed.cluster.owners[first] == THREE
 
 
-def test_an_owner_that_dies_as_it_is_asked_is_waited_for(tmp_path: Path) -> None:
+def test_an_owner_that_dies_during_the_request_is_awaited(tmp_path: Path) -> None:
     """The redirect leads to nobody: tried again once the session is over and the bundle has a new owner."""
     bed = Bed(brokers=("b0:8080", *BROKERS))
     first = bed.keys[0]
@@ -81,7 +81,7 @@ def test_a_leader_that_dies_is_replaced_before_we_go_on(tmp_path: Path) -> None:
     bed.assert_given_back()
 
 
-def test_a_bundle_that_somebody_else_splits_is_left_alone(bed: Bed, tmp_path: Path) -> None:
+def test_a_bundle_split_by_another_process_is_skipped(bed: Bed, tmp_path: Path) -> None:
     """Between plan and unload: the step is skipped, and says where it was cut; the other is done."""
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)))
@@ -94,9 +94,7 @@ def test_a_bundle_that_somebody_else_splits_is_left_alone(bed: Bed, tmp_path: Pa
     bed.assert_given_back()
 
 
-def test_a_split_that_somebody_else_was_first_with_takes_its_parts_steps_along(
-    bed: Bed, tmp_path: Path
-) -> None:
+def test_a_foreign_split_skips_the_steps_of_its_parts(bed: Bed, tmp_path: Path) -> None:
     """A foreign cut elsewhere: ours is skipped, and so is the unload of the part that never came to be."""
     first = bed.keys[0]
     part = f"{NAMESPACE}/0x00000000_0x10000000"
@@ -121,7 +119,7 @@ def test_another_owner_since_the_plan_was_held_against_the_cluster(bed: Bed, tmp
     assert bed.verbs("unload") == []
 
 
-def test_foreign_unloads_are_noticed_waited_out_and_told(bed: Bed, tmp_path: Path) -> None:
+def test_foreign_unloads_are_detected_awaited_and_reported(bed: Bed, tmp_path: Path) -> None:
     """A shedder left on somewhere moves a bundle while we hold the switch: quiet first, then on."""
     first, second, third, _ = bed.keys
     plan = bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO))
@@ -162,7 +160,9 @@ def test_foreign_unloads_without_end_stop_it(bed: Bed, tmp_path: Path) -> None:
     bed.assert_given_back()
 
 
-def test_balancing_that_somebody_switches_on_again_ends_it_and_stays_theirs(bed: Bed, tmp_path: Path) -> None:
+def test_balancing_switched_on_by_another_process_ends_the_execution_and_stays_on(
+    bed: Bed, tmp_path: Path
+) -> None:
     """Theirs is left as it is, and the receipt says what it was before us."""
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
@@ -178,7 +178,7 @@ def test_balancing_that_somebody_switches_on_again_ends_it_and_stays_theirs(bed:
     bed.assert_given_back({SHEDDING: "true"})
 
 
-def test_balancing_that_somebody_takes_our_setting_away_from_ends_it(bed: Bed, tmp_path: Path) -> None:
+def test_an_override_deleted_by_another_process_ends_the_execution(bed: Bed, tmp_path: Path) -> None:
     """An operator deletes the override: it is as it was before us, and stays so."""
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
@@ -234,7 +234,7 @@ def test_a_broker_that_keeps_its_balancing_on_stops_it(bed: Bed, tmp_path: Path)
     bed.assert_given_back()
 
 
-def test_what_is_left_out_takes_what_depends_on_it_along(bed: Bed) -> None:
+def test_a_step_left_out_takes_its_dependents_along(bed: Bed) -> None:
     """A plan held against a cluster in which its bundle was split elsewhere: split and part both left out."""
     first, second, *_ = bed.keys
     part = f"{NAMESPACE}/0x00000000_0x10000000"

@@ -64,7 +64,7 @@ def four_unloads(bed: Bed) -> BundlePlan:
 @pytest.mark.parametrize(
     ("ask", "status"), [(Runner.stop, ExecutionStatus.STOPPED), (Runner.cancel, ExecutionStatus.CANCELLED)]
 )
-def test_what_is_under_way_ends_and_the_rest_is_left(
+def test_steps_in_flight_end_and_the_rest_is_left(
     bed: Bed, ask: Callable[[Runner[BundlesExecutionState]], None], status: ExecutionStatus, tmp_path: Path
 ) -> None:
     """The first bundle arrives, since an unload cannot be rolled back; three are left; then a resume."""
@@ -104,7 +104,7 @@ def test_a_cancelled_bundle_that_went_elsewhere_is_not_unloaded_again(tmp_path: 
     bed.assert_given_back()
 
 
-def test_a_split_that_has_begun_is_finished_by_a_cancel(tmp_path: Path) -> None:
+def test_a_started_split_is_finished_by_a_cancel(tmp_path: Path) -> None:
     """The extensible load manager cuts one boundary a call: all three are cut, or none."""
     bed = Bed(extensible=True)
     for number in range(60):
@@ -117,7 +117,7 @@ def test_a_split_that_has_begun_is_finished_by_a_cancel(tmp_path: Path) -> None:
     assert state.records[0].state is BundleStepState.DONE
 
 
-def test_a_token_that_expires_on_the_way_leaves_an_execution_to_be_resumed(bed: Bed, tmp_path: Path) -> None:
+def test_a_token_that_expires_leaves_a_resumable_execution(bed: Bed, tmp_path: Path) -> None:
     """The switches are ours and cannot be given back: said, and done when the token is right again."""
     session = Session(tmp_path, bed, four_unloads(bed))
 
@@ -147,7 +147,7 @@ def test_two_trimtabs_with_folders_of_their_own_do_not_both_act(bed: Bed, tmp_pa
     assert bed.cluster.namespaces["pulsar/system"].properties == {}
 
 
-def test_without_the_right_to_claim_it_says_so_and_goes_on(bed: Bed, tmp_path: Path) -> None:
+def test_without_the_right_to_claim_it_continues_with_a_note(bed: Bed, tmp_path: Path) -> None:
     """Where properties cannot be written, only the lock file keeps others out."""
     bed.faults.append(Fault("GET", "/properties", Trouble.REFUSED, times=9, status=403))
     lease = Lease(bed.port, tmp_path, "c", 60.0, bed.clock, bed.sleep, "first")

@@ -39,7 +39,9 @@ DOWN = KeyConsumerGroup("audit", DONE)
         (DOWN, "group audit has commits on the topic and no members, .* or vouch for it with --set"),
     ],
 )
-def test_another_group_is_looked_at_as_well(group: KeyConsumerGroup, told: str, tmp_path: Path) -> None:
+def test_other_consumer_groups_are_checked_as_well(
+    group: KeyConsumerGroup, told: str, tmp_path: Path
+) -> None:
     """Though the load of the one that is named is balanced: refused at the start, waited for later."""
     world = World()
     world.more = (group,)
@@ -55,7 +57,7 @@ def test_another_group_is_looked_at_as_well(group: KeyConsumerGroup, told: str, 
     assert "group audit" in state.reason
 
 
-def test_groups_that_nobody_sees_are_refused_before_the_topic_of_tables_is_made() -> None:
+def test_unknown_groups_are_rejected_before_the_topic_of_tables_is_created() -> None:
     """No heartbeat would change that; members without one are waited for."""
     world = World()
     world.there, world.more = False, (AUDIT,)
@@ -75,7 +77,7 @@ def test_a_member_that_waits_for_partitions_counts() -> None:
 
 
 @pytest.mark.parametrize("group", [NEWER, DOWN])
-def test_who_vouches_goes_on(group: KeyConsumerGroup, tmp_path: Path) -> None:
+def test_unverified_groups_are_accepted_on_request(group: KeyConsumerGroup, tmp_path: Path) -> None:
     """For groups that nobody can see; what they have not passed is waited for all the same."""
     world = World()
     world.more = (group,)
@@ -162,7 +164,7 @@ def test_every_group_must_have_added_partitions() -> None:
     assert replace(seen, groups=()).without_consumer(7, 4) == {6: []}
 
 
-def test_passed_is_what_every_group_has_passed(tmp_path: Path) -> None:
+def test_an_offset_is_passed_once_every_group_has_passed_it(tmp_path: Path) -> None:
     """A group that lags keeps earlier places named, though the one that is named has long passed them."""
     lagging = KeyConsumerGroup("audit", {0: 40, 1: 100}, {"a1": frozenset({0, 1, 2})})
     seen = KeysObservation(
@@ -196,7 +198,7 @@ def test_all_groups_follow_before_it_is_settled(tmp_path: Path) -> None:
     assert world.tables[-1].passed == (100,) * 4
 
 
-def test_a_plan_whose_group_reads_no_more_is_refused() -> None:
+def test_a_plan_whose_group_no_longer_reads_is_rejected() -> None:
     """It has neither commits nor members; who does read is named."""
     world = World()
     world.billing = lambda group: KeyConsumerGroup("billing")

@@ -45,7 +45,7 @@ def _torn(world: World) -> None:
     ],
 )
 @pytest.mark.parametrize("tables", [0, 1])
-def test_what_is_lost_meanwhile_ends_the_execution(
+def test_a_loss_during_the_execution_ends_it(
     change: Callable[[World], None], told: str, tables: int, tmp_path: Path
 ) -> None:
     """Before a publication or after: no table is published any more, and one sentence says why."""
@@ -61,7 +61,7 @@ def test_what_is_lost_meanwhile_ends_the_execution(
     assert state.records[-1].state == "failed"
 
 
-def test_a_topic_made_anew_between_look_and_publication_gets_no_table(tmp_path: Path) -> None:
+def test_a_topic_recreated_before_the_publication_gets_no_table(tmp_path: Path) -> None:
     """The order to publish names the topic that the plan is for."""
     world = World()
     publish = world.publish
@@ -89,7 +89,9 @@ def test_one_broker_that_lags_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_gone, _anew, _torn])
-def test_what_is_lost_can_be_cancelled(change: Callable[[World], None], tmp_path: Path) -> None:
+def test_an_execution_with_a_lost_topic_can_be_cancelled(
+    change: Callable[[World], None], tmp_path: Path
+) -> None:
     """Whoever ran it was killed; the journal says `running` until a cancel ends it."""
     world, clock = World(), Clock()
     plan = a_plan()
@@ -105,7 +107,7 @@ def test_what_is_lost_can_be_cancelled(change: Callable[[World], None], tmp_path
         assert journal.entry(number).status == "cancelled"
 
 
-def test_a_plan_for_a_topic_that_is_gone_is_refused() -> None:
+def test_a_plan_for_a_missing_topic_is_rejected() -> None:
     """Before an execution begins."""
     world = World()
     _gone(world)
@@ -134,7 +136,7 @@ def test_a_journal_without_the_topics_id_ends_clearly(tmp_path: Path) -> None:
     assert "since an older trimtab wrote it: apply the plan again" in ended.records[0].reason
 
 
-def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
+def test_a_torn_table_is_replaced_on_request(tmp_path: Path) -> None:
     """Refused by the name of the setting; with it published above all that was told, and then settled."""
     world = World()
     world.damaged, world.newest = TORN, 7
@@ -186,7 +188,7 @@ def test_a_torn_table_over_other_partitions_is_refused() -> None:
         prepare(a_plan(), seen, False)
 
 
-def test_versions_that_clients_tell_are_passed(tmp_path: Path) -> None:
+def test_versions_that_clients_report_are_exceeded(tmp_path: Path) -> None:
     """No table is there, but producers follow version 5 of one: the next is version 6."""
     world = World()
     world.newest = 5

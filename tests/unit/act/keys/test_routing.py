@@ -32,7 +32,7 @@ def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
     assert not any(route.earlier for route in (*second.groups.values(), *second.keys.values()))
 
 
-def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Path) -> None:
+def test_a_table_states_the_offsets_at_its_publication(tmp_path: Path) -> None:
     """Committed, or before the log begins; of partitions that are just being added nothing yet."""
     seen = KeysObservation(
         "here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (KeyConsumerGroup("billing", {0: 5}),)
@@ -79,7 +79,7 @@ def test_added_partitions_are_used(tmp_path: Path) -> None:
     assert {4, 5} <= {part for route in world.tables[0].groups.values() for part in route.partitions}
 
 
-def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> None:
+def test_a_killed_process_is_ignored_after_its_heartbeats_expire(tmp_path: Path) -> None:
     """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
     world = World()
     world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 180
@@ -93,7 +93,7 @@ def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> 
     assert "producer p9 follows 0, for 100 s" in state.records[0].reason
 
 
-def test_who_does_not_follow_is_named(tmp_path: Path) -> None:
+def test_a_producer_that_does_not_follow_is_named(tmp_path: Path) -> None:
     """A producer goes by the plain hash: the execution ends, the earlier places stay in the table."""
     world = World()
     world.stuck = "the topic of tables cannot be read"
@@ -112,7 +112,7 @@ def test_earlier_places_stay_while_consumers_have_not_passed_them(tmp_path: Path
     assert [str(one.state) for one in state.records] == ["done", "failed"]
 
 
-def test_whoever_was_faster_is_not_lost(tmp_path: Path) -> None:
+def test_the_routes_of_a_faster_publisher_are_not_lost(tmp_path: Path) -> None:
     """Another table came between look and publication: its routes stay."""
     world = World()
     world.peers = 1
@@ -143,7 +143,9 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
         ({"partitions": 5}, "somebody has added some"),
     ],
 )
-def test_what_would_break_order_is_refused(change: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_a_plan_that_would_break_order_is_rejected(
+    change: dict[str, object], told: str, tmp_path: Path
+) -> None:
     """Before anything is published."""
     world = World()
     for name, value in change.items():

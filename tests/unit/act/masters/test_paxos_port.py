@@ -66,20 +66,20 @@ def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
 
 
 @pytest.mark.parametrize(("max_lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
-def test_who_is_too_far_behind_is_what_the_nodes_go_by(max_lag_entries: int, able: set[str]) -> None:
+def test_the_limit_of_lagging_nodes_is_read_from_the_nodes(max_lag_entries: int, able: set[str]) -> None:
     """They refuse laggards by a setting of theirs, and nobody is asked for what it would refuse."""
     seen = port_of(Nodes(max_lag_entries=max_lag_entries)).observe(["group 1"])
     assert seen.able == {"group 1": frozenset(able)}
 
 
-def test_a_map_is_built_upon_the_version_that_was_looked_at() -> None:
+def test_a_map_is_based_on_the_observed_version() -> None:
     """What is read may be older, where a node that knew more has ended: its groups would be set back."""
     nodes = Nodes()
     assert port_of(nodes).request_transfers(2, {"group 1": "2"}).version is None
     assert nodes.published is None
 
 
-def test_a_store_that_does_not_answer_is_asked_again() -> None:
+def test_a_store_that_does_not_answer_is_retried() -> None:
     """It may be there the next time."""
     with pytest.raises(PortError, match="NoAnswer: no node answers") as caught:
         port_of(Nodes(answering=False)).observe(["group 0"])

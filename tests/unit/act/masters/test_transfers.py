@@ -163,7 +163,7 @@ def carried_out(
     return Execution(store, plan, folder, settings).live(meanwhile=meanwhile)
 
 
-def test_a_few_are_asked_for_at_once(tmp_path: Path) -> None:
+def test_transfers_are_requested_in_batches(tmp_path: Path) -> None:
     """Two at a time: the third is asked for when the first two are there."""
     store = Store(a="0", b="0", c="0")
     settings = TransferSettings(masters=TransferLimits(max_in_flight=2))
@@ -173,7 +173,7 @@ def test_a_few_are_asked_for_at_once(tmp_path: Path) -> None:
     assert (state.status, [record.state for record in state.records]) == ("finished", ["done"] * 3)
 
 
-def test_what_moved_by_itself_is_not_asked_for(tmp_path: Path) -> None:
+def test_a_completed_transfer_is_not_requested(tmp_path: Path) -> None:
     """Somebody else did it already."""
     store = Store(a="1", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
@@ -204,7 +204,7 @@ def test_a_plan_for_another_store_is_refused() -> None:
         EXECUTOR.observe(Store(a="0"), replace(plan, snapshot=replace(plan.snapshot, cluster="other")))
 
 
-def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
+def test_a_rejected_transfer_is_retried(tmp_path: Path) -> None:
     """Twice refused, done at the third time."""
     store = Store(a="0")
     store.refuse["a"] = 2
@@ -213,7 +213,7 @@ def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
     assert 1000.0 < (state.records[0].ended_at or 0) < 1010.0  # not only when it should have been there
 
 
-def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
+def test_a_map_published_by_another_process_becomes_the_new_base(tmp_path: Path) -> None:
     """Another map came between look and order: nothing was published, and it is tried over the new one."""
     store = Store(a="0")
     store.faster = 1
@@ -221,7 +221,7 @@ def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
     assert (state.status, len(store.requested)) == ("finished", 2)
 
 
-def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> None:
+def test_a_transfer_without_effect_is_repeated_and_then_fails(tmp_path: Path) -> None:
     """Again after each transfer_timeout_seconds, up to the limit; then the execution reports what is left."""
     store = Store(looks=10**9, a="0")
     settings = TransferSettings(max_attempts=3, masters=TransferLimits(transfer_timeout_seconds=5.0))
@@ -250,7 +250,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     ]
 
 
-def test_a_node_that_stays_behind_is_given_up(tmp_path: Path) -> None:
+def test_a_node_that_keeps_lagging_fails_its_transfers(tmp_path: Path) -> None:
     """After the grace it is told, and what remains goes on."""
     store = Store(a="0", b="0")
     store.behind = {"1"}
@@ -259,7 +259,7 @@ def test_a_node_that_stays_behind_is_given_up(tmp_path: Path) -> None:
     assert state.records[0].reason == "node 1 is down, or behind in a"
 
 
-def test_a_group_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_group_is_reported(tmp_path: Path) -> None:
     """Nothing is asked for what does not exist."""
     store = Store(a="0", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
@@ -278,7 +278,7 @@ def two_steps(folder: Path, looks: int = 2) -> Execution:
     return Execution(Store(looks, a="0", b="0"), a_plan(a=("0", "1"), b=("0", "2")), folder, ONE_BY_ONE)
 
 
-def test_a_stop_lets_come_what_was_asked_for(tmp_path: Path) -> None:
+def test_a_stop_awaits_requested_transfers(tmp_path: Path) -> None:
     """The transfer under way is watched to its end, the other one not begun; resuming brings it, too."""
     execution = two_steps(tmp_path)
     state = execution.live(execution.when_asked(Runner.stop))
@@ -332,7 +332,7 @@ def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
     assert execution.store.requested == [{"a": "1"}, {"b": "2"}]
 
 
-def test_what_a_killed_execution_asked_for_in_vain_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_request_lost_with_a_killed_execution_is_repeated(tmp_path: Path) -> None:
     """It died between writing its order down and giving it: nothing came, so the order is given now."""
     execution = two_steps(tmp_path)
 

@@ -124,7 +124,7 @@ def test_weights_that_changed_since_are_not_overwritten() -> None:
     assert [one.key for one in prepare(plan, server.observe(), True).steps] == ["weight/report"]
 
 
-def test_an_older_plan_takes_back_what_came_since(tmp_path: Path) -> None:
+def test_an_older_plan_reverts_later_changes(tmp_path: Path) -> None:
     """Version 1 again, under a new number; a class that came with version 2 goes."""
     server = Server()
     first = a_plan(0, vote=(None, 0.01))
@@ -137,7 +137,7 @@ def test_an_older_plan_takes_back_what_came_since(tmp_path: Path) -> None:
     assert len(server.tables) == 3
 
 
-def test_whoever_was_faster_is_published_over_not_lost(tmp_path: Path) -> None:
+def test_changes_of_a_faster_publisher_are_not_lost(tmp_path: Path) -> None:
     """Another document came between look and publish, twice: what it brought stays."""
     server = Server()
     server.faster = 2

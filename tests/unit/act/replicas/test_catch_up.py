@@ -64,7 +64,7 @@ def test_one_that_makes_up_for_a_bad_time_gets_nearer() -> None:
     assert record.nearer_at == 30.0
 
 
-def test_one_that_had_to_begin_again_gets_new_patience() -> None:
+def test_a_copy_that_restarts_gets_a_new_timeout() -> None:
     """The destination lost its disk: what is left jumps, and that is no sign of a low throttle."""
     record = looks((1000, 0), (1000, 800), (1000, 10))
     assert (record.nearer_at, record.min_remaining_bytes) == (20.0, 990)
@@ -76,7 +76,7 @@ def test_time_in_which_the_destination_does_not_answer_does_not_count() -> None:
     assert {name: getattr(record, name) for name in UNMEASURED} == UNMEASURED
 
 
-def test_time_in_which_nobody_looked_does_not_count() -> None:
+def test_time_without_observations_does_not_count() -> None:
     """A resumed execution measures anew, however long nobody ran it."""
     state = new_execution("c", [STEP], ReplicasExecutionSettings(), 0.0)
     state = state.with_records({1: looks((1000, 0), (1100, 50))})

@@ -108,7 +108,7 @@ def test_a_drained_broker_is_cordoned_first_and_stays_so(cluster: FakeCluster) -
     ("request_end", "status"),
     [(Runner.cancel, ExecutionStatus.CANCELLED), (Runner.stop, ExecutionStatus.STOPPED)],
 )
-def test_an_early_end_restores_what_was_there(
+def test_an_early_end_restores_the_previous_values(
     cluster: FakeCluster,
     before: dict[int, str],
     request_end: Callable[[Runner], None],
@@ -132,7 +132,7 @@ def test_the_command_to_undo_names_the_log_dirs_that_were_cordoned_before(cluste
     assert note.endswith("--add-config 'cordoned.log.dirs=[/a,/b]'")
 
 
-def test_a_broker_that_others_have_cordoned_is_not_ours(cluster: FakeCluster) -> None:
+def test_a_broker_cordoned_by_others_is_not_changed(cluster: FakeCluster) -> None:
     """It is neither written nor noted."""
     cluster.cordons[1] = "*"
     ended = Ended(cluster)
@@ -165,7 +165,7 @@ def test_a_metadata_version_without_cordons_is_the_same(cluster: FakeCluster) ->
 
 
 @pytest.mark.parametrize("reading", [True, False])
-def test_without_the_right_to_a_cordon_the_drain_goes_on(cluster: FakeCluster, reading: bool) -> None:
+def test_without_the_right_to_a_cordon_the_drain_continues(cluster: FakeCluster, reading: bool) -> None:
     """The note names the right."""
     cluster.denied_cordons = DENIED if reading else None
     cluster.cordon_failures[1] = DENIED
@@ -202,7 +202,7 @@ def test_a_value_from_before_that_kafka_refuses_is_noted(cluster: FakeCluster) -
     assert note.startswith("broker 1 may still be cordoned, Kafka refuses it: /gone is not in log.dirs")
 
 
-def test_a_broker_that_is_gone_does_not_hold_a_cancel_up(cluster: FakeCluster) -> None:
+def test_a_missing_broker_does_not_block_a_cancel(cluster: FakeCluster) -> None:
     """After its grace a note says what is left and how to remove it."""
     ended = Ended(cluster, Runner.cancel, lambda cluster: cluster.kill(1))
     assert ended.state.status is ExecutionStatus.CANCELLED
@@ -210,7 +210,7 @@ def test_a_broker_that_is_gone_does_not_hold_a_cancel_up(cluster: FakeCluster) -
     assert note.startswith("broker 1 may still be cordoned, the broker is gone; to remove the cordon: kafka-")
 
 
-def test_a_broker_that_comes_back_in_time_gets_its_value_back(cluster: FakeCluster) -> None:
+def test_a_broker_that_returns_in_time_gets_its_value_back(cluster: FakeCluster) -> None:
     """The cancel waits for it within the grace."""
     dead_at = []
 
@@ -227,7 +227,7 @@ def test_a_broker_that_comes_back_in_time_gets_its_value_back(cluster: FakeClust
     assert 1 in cluster.alive
 
 
-def test_only_a_cordon_that_kafka_has_confirmed_is_said_to_stay(cluster: FakeCluster) -> None:
+def test_only_a_cordon_that_kafka_confirmed_is_reported_as_left(cluster: FakeCluster) -> None:
     """The broker dies while it is asked: nobody knows whether the order took effect."""
     real = cluster.write_cordons
 
@@ -258,7 +258,7 @@ def test_a_drained_broker_that_is_dead_needs_no_cordon(cluster: FakeCluster) -> 
         (replace(PLAN, settings={"drain": []}), SETTINGS),
     ],
 )
-def test_without_a_drain_or_the_setting_nothing_is_asked(
+def test_without_a_drain_or_the_setting_no_call_is_made(
     cluster: FakeCluster, plan: Plan, settings: ReplicasExecutionSettings
 ) -> None:
     """No call is made."""
@@ -288,7 +288,7 @@ def test_a_broker_that_the_plan_fills_is_not_drained() -> None:
     assert drained_brokers(plan) == (1, 2)
 
 
-def test_what_is_cordoned_is_foretold_told_and_shown(cluster: FakeCluster) -> None:
+def test_cordons_are_in_the_preview_the_receipt_and_the_output_of_show(cluster: FakeCluster) -> None:
     """Before the execution, in its receipt and in `execution show`."""
     partitions = [TopicPartition(a.topic, a.partition) for a in PLAN.assignments]
     seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)

@@ -54,7 +54,7 @@ def test_a_plan_is_carried_out_and_leaves_nothing_behind(cluster, tmp_path) -> N
     assert_clean(cluster, state)
 
 
-def test_the_throttle_of_others_is_given_back(cluster, tmp_path) -> None:
+def test_the_throttle_of_others_is_restored(cluster, tmp_path) -> None:
     """An operator's own throttle, list and rate, stands after the execution as it stood before."""
     cluster.rates["leader.replication.throttled.rate"] = "77"
     cluster.lists["leader"]["orders"] = "*"
@@ -123,7 +123,7 @@ def test_a_foreign_reassignment_that_never_ends_stops_us(cluster, tmp_path) -> N
     assert set(states(state)) == {ReplicaStepState.PENDING}
 
 
-def test_transient_refusals_are_tried_again(cluster, tmp_path) -> None:
+def test_transient_rejections_are_retried(cluster, tmp_path) -> None:
     """No controller for a moment: calls fail as a whole, are repeated later, and the plan goes through."""
     state = prepared(cluster, PLAN)
     cluster.fail_next = [Failure("NotController", "gone", transient=True)] * 3
@@ -132,7 +132,7 @@ def test_transient_refusals_are_tried_again(cluster, tmp_path) -> None:
     assert_clean(cluster, state)
 
 
-def test_a_refused_partition_fails_with_kafkas_own_words(cluster, tmp_path) -> None:
+def test_a_rejected_partition_fails_with_kafkas_message(cluster, tmp_path) -> None:
     """Kafka refuses one partition for good: its steps fail, the others are carried out."""
     cluster.refuse[TopicPartition("clicks", 0)] = Failure("PolicyViolation", "not on my watch")
     state = run(cluster, prepared(cluster, PLAN), tmp_path)
@@ -142,7 +142,7 @@ def test_a_refused_partition_fails_with_kafkas_own_words(cluster, tmp_path) -> N
     assert_clean(cluster, state)
 
 
-def test_no_copy_is_begun_that_no_disk_can_hold(cluster, tmp_path) -> None:
+def test_no_copy_starts_that_no_disk_can_hold(cluster, tmp_path) -> None:
     """A destination without room above the reserve is never asked to hold a copy."""
     cluster.free_bytes = 5 * 10**11 + 150_000_000
     state = run(cluster, prepared(cluster, PLAN), tmp_path)
@@ -196,7 +196,7 @@ def test_replicas_are_added_and_dropped(cluster, tmp_path) -> None:
     assert "2 dropped, 1 leader role handed over" in spent_text(receipt)
 
 
-def test_what_is_only_dropped_needs_no_throttle(cluster, tmp_path) -> None:
+def test_dropping_replicas_needs_no_throttle(cluster, tmp_path) -> None:
     """Nothing is copied: no setting of the cluster is touched."""
     state = prepared(cluster, plan_of(("clicks", 0, (1, 2), (1,))))
     assert run(cluster, state, tmp_path).status is ExecutionStatus.FINISHED
@@ -254,7 +254,7 @@ def test_a_list_that_grew_is_through_once_the_new_replica_is_in_sync(cluster, in
     assert reconcile(record, seen, 1000.1 + later, SETTINGS).state is state
 
 
-def test_somebody_else_gave_it_another_number(cluster, tmp_path) -> None:
+def test_a_partition_with_another_replication_factor_is_skipped(cluster, tmp_path) -> None:
     """Two were to become three, and are four by now: skipped, and left as they are."""
     state = prepared(cluster, plan_of(("orders", 0, (1, 2), (1, 2, 4))))
     part = cluster.parts[TopicPartition("orders", 0)]
@@ -266,7 +266,7 @@ def test_somebody_else_gave_it_another_number(cluster, tmp_path) -> None:
     assert placement(cluster, "orders", 0)[0] == [1, 2, 5, 6]
 
 
-def test_kafkas_guard_is_down_for_what_is_meant_alone(cluster, tmp_path, monkeypatch) -> None:
+def test_kafkas_guard_is_off_only_for_intended_changes(cluster, tmp_path, monkeypatch) -> None:
     """A list that grows beside one that moves: only the first may change its number."""
     asked = {}
     reassign = cluster.reassign

@@ -86,7 +86,7 @@ def cluster() -> FakeCluster:
     return made
 
 
-def test_what_is_still_needed_is_kept(cluster: FakeCluster) -> None:
+def test_necessary_moves_stay(cluster: FakeCluster) -> None:
     """Broker 1 is still above its band: its moves stay."""
     state = prepared(cluster, PLAN)
     sense = ReplicaLoadCheck(PLAN, snapshot_of(HELD, [10] * 9))
@@ -95,7 +95,7 @@ def test_what_is_still_needed_is_kept(cluster: FakeCluster) -> None:
     assert told.source == "the plan's own loads"
 
 
-def test_moves_whose_goal_holds_by_now_are_dropped(cluster: FakeCluster) -> None:
+def test_moves_whose_goal_holds_already_are_dropped(cluster: FakeCluster) -> None:
     """The load of broker 1 has gone away since the plan was made: newer telemetry drops its moves."""
     state = prepared(cluster, PLAN)
     newer = snapshot_of(HELD, [6, 7, 7, 10, 10, 10, 10, 10, 10])
@@ -145,7 +145,7 @@ def test_a_snapshot_from_before_the_last_change_is_not_believed(cluster: FakeClu
     assert sense((done, *state.records[1:]), cluster.now).source == "the plan's own loads"
 
 
-def test_the_load_counts_where_the_execution_has_brought_it(cluster: FakeCluster) -> None:
+def test_the_load_counts_at_its_current_place(cluster: FakeCluster) -> None:
     """After the first copy broker 1 is in its band on the plan's own loads, too: the second is dropped."""
     held = [[1], [1], [1], [2], [2], [3], [3], [4], [4]]
     plan = serving(plan_of(("t", 0, (1,), (2,)), ("t", 1, (1,), (3,))), broker=1)
@@ -161,7 +161,7 @@ def test_the_load_counts_where_the_execution_has_brought_it(cluster: FakeCluster
     assert set(sense(records, cluster.now).unneeded) == {TopicPartition("t", 1)}
 
 
-def test_a_leader_leads_on_after_steps_that_tell_none() -> None:
+def test_a_leader_remains_leader_after_steps_that_name_none() -> None:
     """Led by 1, then by 2; then 2's replica changes its log dir, or the list its order: 2 still leads."""
     partition = TopicPartition("t", 0)
     lead = ReplicaStep(1, ReplicaStepKind.LEAD, StepPhase.RELIEF, partition, (1, 2), (2, 1), leader=2)
@@ -181,7 +181,7 @@ def test_a_leader_leads_on_after_steps_that_tell_none() -> None:
     assert (view.leader[0], view.replicas[0].tolist()) == (1, [0, 1]), "nothing is done yet"
 
 
-def test_the_receipt_says_how_level_it_is_now(cluster: FakeCluster, tmp_path) -> None:
+def test_the_receipt_states_the_current_balance(cluster: FakeCluster, tmp_path) -> None:
     """Thirty on broker 1 and twenty on the others before; one replica of ten has gone to broker 2."""
     plan = serving(plan_of(("t", 0, (1,), (2,))), broker=1)
     sense = ReplicaLoadCheck(plan, snapshot_of(HELD, [10] * 9), drop=False)
@@ -219,14 +219,14 @@ def test_only_a_snapshot_from_afterwards_is_called_measured(
     assert sense.measures(records, cluster.now)[1] == told
 
 
-def test_headroom_is_what_the_network_has_left(cluster: FakeCluster) -> None:
+def test_headroom_is_the_networks_free_capacity(cluster: FakeCluster) -> None:
     """Capacity less load; not limited is infinite."""
     told = ReplicaLoadCheck(PLAN, snapshot_of(HELD, [10] * 9))(prepared(cluster, PLAN).records, cluster.now)
     assert told.headroom[2].network_in == 1000.0
     assert told.headroom[2].network_out == float("inf")
 
 
-def test_an_execution_drops_what_it_is_told(cluster: FakeCluster, tmp_path) -> None:
+def test_an_execution_drops_the_steps_of_the_load_check(cluster: FakeCluster, tmp_path) -> None:
     """Dropped steps are not begun, and the execution is finished without them."""
     newer = snapshot_of(HELD, [6, 7, 7, 10, 10, 10, 10, 10, 10])
     sense = ReplicaLoadCheck(PLAN, newer)
@@ -236,7 +236,7 @@ def test_an_execution_drops_what_it_is_told(cluster: FakeCluster, tmp_path) -> N
     assert "reassign" not in cluster.calls
 
 
-def test_no_broker_passes_theta_on_the_way(cluster: FakeCluster, tmp_path) -> None:
+def test_no_broker_exceeds_theta_in_transit(cluster: FakeCluster, tmp_path) -> None:
     """Broker 2 is nearly full: it must give its replica away before it gets another, whatever the order."""
     held = [[1], [1], [1], [2], [2], [3], [3], [4], [4]]
     loads = [30.0, 20, 20, 40, 35, 10, 10, 10, 10]
@@ -255,7 +255,7 @@ def test_no_broker_passes_theta_on_the_way(cluster: FakeCluster, tmp_path) -> No
     assert heaviest[0] == 75.0
 
 
-def test_a_crowded_swap_goes_all_the_same(cluster: FakeCluster, tmp_path) -> None:
+def test_a_crowded_swap_is_executed(cluster: FakeCluster, tmp_path) -> None:
     """Two full brokers that exchange replicas: no order avoids the peak, so the plan is not stuck."""
     held = [[1], [1], [1], [2], [2], [3], [3], [4], [4]]
     loads = [40.0, 20, 20, 45, 35, 10, 10, 10, 10]

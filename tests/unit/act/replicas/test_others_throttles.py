@@ -30,7 +30,7 @@ def server() -> Iterator[SimulatedKafkaServer]:
         yield running
 
 
-def test_only_what_a_broker_has_of_its_own_is_its_own(server: SimulatedKafkaServer) -> None:
+def test_only_a_brokers_own_rates_count_as_its_own(server: SimulatedKafkaServer) -> None:
     """A rate for all brokers shows in each broker's settings, too, and is not meant."""
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, request_timeout_ms=5000)
     assert KafkaAdminPort(admin, time.time).own_rates([1, 2, 3]) == {2: {FOLLOWER: 3e6}}
@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_answer_is_left_out(server: SimulatedKafkaServer)
     admin.close()
 
 
-def test_a_lower_rate_for_all_brokers_is_told_with_the_way_to_keep_it() -> None:
+def test_replacing_a_lower_rate_for_all_brokers_is_reported_with_the_remedy() -> None:
     """Ours replaces it for a while; who wants theirs kept says so."""
     (text,) = warnings(50e6, ThrottleConfig("5000000", None), {})
     assert "a throttle of 5 MB/s is set for all brokers, lower than ours of 50 MB/s" in text
@@ -70,7 +70,7 @@ def test_a_rate_for_all_brokers_that_is_not_lower_is_no_news(ours: float | None)
         (1e6, None, ["= 1 MB/s: Kafka prefers it", "may hold copies back"]),
     ],
 )
-def test_a_brokers_own_rate_is_told(rate: float, ours: float | None, words: list[str]) -> None:
+def test_a_brokers_own_rate_is_reported(rate: float, ours: float | None, words: list[str]) -> None:
     """Lower or higher: it is not ours that holds there."""
     (text,) = warnings(ours, NONE, {4: {FOLLOWER: rate}})
     assert text.startswith(f"broker 4 has a throttle of its own, {FOLLOWER} ")
@@ -78,6 +78,6 @@ def test_a_brokers_own_rate_is_told(rate: float, ours: float | None, words: list
         assert word in text
 
 
-def test_a_brokers_own_rate_that_equals_ours_is_no_news() -> None:
+def test_a_brokers_own_rate_equal_to_the_new_one_is_not_reported() -> None:
     """Nothing changes by it."""
     assert warnings(20e6, NONE, {4: {FOLLOWER: 20e6}}) == []

@@ -51,7 +51,7 @@ def test_a_leader_that_is_to_come_leads_at_the_end(cluster: FakeCluster) -> None
     ]
 
 
-def test_a_leader_that_stays_where_it_is_is_left_alone(cluster: FakeCluster) -> None:
+def test_a_leader_that_stays_in_place_needs_no_election(cluster: FakeCluster) -> None:
     """The leader is second in its list and the plan leaves it there: no election is asked for."""
     cluster.parts[TopicPartition("t", 0)].leader = 2
     plan = plan_of(("t", 0, (1, 2), (4, 2)))
@@ -61,7 +61,7 @@ def test_a_leader_that_stays_where_it_is_is_left_alone(cluster: FakeCluster) -> 
     ]
 
 
-def test_what_is_done_already_needs_no_step(cluster: FakeCluster) -> None:
+def test_a_completed_move_needs_no_step(cluster: FakeCluster) -> None:
     """A partition where the plan wants it counts as done."""
     prepared_plan = prepare(EXECUTOR, cluster, plan_of(("t", 0, (3, 4), (1, 2)), ("t", 1, (1, 3), (3, 1))))
     assert prepared_plan.comparison.fit[TopicPartition("t", 0)] is PartitionFit.ALREADY_DONE
@@ -80,7 +80,7 @@ def test_a_plan_for_an_older_placement_is_refused_by_name(cluster: FakeCluster) 
     assert "--skip-changed" in message
 
 
-def test_rebase_leaves_out_what_has_changed(cluster: FakeCluster) -> None:
+def test_rebase_leaves_out_changed_partitions(cluster: FakeCluster) -> None:
     """What still fits is applied, and nothing else."""
     plan = plan_of(("t", 0, (5, 6), (4, 6)), ("t", 1, (1, 3), (3, 1)))
     steps = prepare(EXECUTOR, cluster, plan, rebase=True).steps
@@ -94,7 +94,7 @@ def test_rebase_takes_a_list_in_another_order(cluster: FakeCluster) -> None:
     assert (ReplicaStepKind.COPY, StepPhase.COPY, (2, 1), (1, 4)) in told(steps)
 
 
-def test_a_partition_that_somebody_reassigns_is_not_touched(cluster: FakeCluster) -> None:
+def test_a_partition_in_reassignment_is_not_touched(cluster: FakeCluster) -> None:
     """A reassignment in flight on one of the plan's partitions is a reason to refuse."""
     cluster.parts[TopicPartition("t", 0)].size = 10**15
     cluster.reassign({TopicPartition("t", 0): (1, 6)})
@@ -119,7 +119,7 @@ def test_a_destination_that_the_cluster_does_not_have_is_refused(cluster: FakeCl
         prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (9, 2))))
 
 
-def test_moves_between_log_dirs_know_the_way_back(cluster: FakeCluster) -> None:
+def test_moves_between_log_dirs_can_be_reverted(cluster: FakeCluster) -> None:
     """A replica that changes its dir, and one that must land in a given dir."""
     plan = plan_of(("t", 0, (1, 2), (4, 2)))
     move = plan.moves[0]
@@ -147,7 +147,7 @@ def test_steps_follow_the_order_of_the_plans_moves(cluster: FakeCluster) -> None
     assert [s.partition.partition for s in steps if s.kind is ReplicaStepKind.COPY] == [1, 0]
 
 
-def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(cluster: FakeCluster) -> None:
+def test_a_plan_of_another_cluster_is_recognised_by_its_partitions(cluster: FakeCluster) -> None:
     """None of them is here, but for Kafka's own topics, which every cluster has."""
     cluster.add("__consumer_offsets", 0, [1, 2])
     plan = plan_of(("parcels", 0, (1, 2), (4, 2)), ("__consumer_offsets", 0, (3, 2), (4, 2)))
@@ -200,7 +200,7 @@ def test_a_leader_hands_over_before_its_replica_is_dropped(cluster: FakeCluster)
         ((1, 2, 4, 5), PartitionFit.RESIZED),
     ],
 )
-def test_what_became_of_a_list_that_is_to_grow(
+def test_fit_of_a_list_that_grows(
     cluster: FakeCluster, found: tuple[int, ...], standing: PartitionFit
 ) -> None:
     """From two to three, on other brokers than planned: somebody else has given it another number."""

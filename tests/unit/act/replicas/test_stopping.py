@@ -93,7 +93,7 @@ def test_a_cancel_rolls_the_copy_in_flight_back(cluster: FakeCluster, tmp_path: 
     assert_clean(cluster, state)
 
 
-def test_a_stop_becomes_a_cancel_when_asked_again(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_second_stop_becomes_a_cancel(cluster: FakeCluster, tmp_path: Path) -> None:
     """Ctrl-C twice within one nap."""
 
     def twice(runner: Runner) -> None:
@@ -114,7 +114,7 @@ def test_another_process_can_ask_through_the_journal(cluster: FakeCluster, tmp_p
     assert session.journal.pop_requests(1) == []
 
 
-def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_move_between_log_dirs_is_rolled_back(cluster: FakeCluster, tmp_path: Path) -> None:
     """The half copy in the other dir is given up."""
     move = ReplicaMove(1, ReplicaMoveKind.LOG_DIR, "t", 0, 1, 1, 400_000_000, REASON, "/d0", "/d1")
     same = ReplicaAssignment("t", 0, (1, 2), (1, 2), 1)
@@ -129,7 +129,7 @@ def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeClu
     assert (part.dirs[1], part.future) == ("/d1", {})
 
 
-def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_resumed_execution_accepts_another_throttle(cluster: FakeCluster, tmp_path: Path) -> None:
     """Begun with one throttle, gone on with another."""
     store = ExecutionStore(tmp_path, CODECS, cluster.clock, cluster.sleep, lambda: "token")
     execution = begin(

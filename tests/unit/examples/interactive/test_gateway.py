@@ -68,7 +68,7 @@ async def _results(gateway: Gateway) -> Any:
     return await gateway.store.results(list(gateway.rules.businesses))
 
 
-def test_votes_of_four_channels_count_and_are_shown(server: Server, rules: Path) -> None:
+def test_votes_of_four_channels_count_and_are_displayed(server: Server, rules: Path) -> None:
     """Also the SMS centre's form, a quiz with its points, and a question with the studio's answer."""
 
     async def story(client: Client, gateway: Gateway) -> None:
@@ -152,7 +152,7 @@ BAD_BYTES = {
 BAD_ENCODINGS = {"gzip": b"{}", "deflate": b"\xff\xfe{}"}
 
 
-def test_what_is_wrong_is_told_by_status_and_sentence(server: Server, rules: Path) -> None:
+def test_errors_have_a_status_and_a_sentence(server: Server, rules: Path) -> None:
     """And nothing of it is counted."""
 
     async def story(client: Client, gateway: Gateway) -> None:
@@ -191,7 +191,7 @@ def test_a_message_that_is_sent_again_counts_once(server: Server, rules: Path) -
     _tell(server, rules, story)
 
 
-def test_a_batch_says_of_each_message_what_became_of_it(server: Server, rules: Path) -> None:
+def test_a_batch_reports_the_result_of_each_message(server: Server, rules: Path) -> None:
     """After one that has to come again nothing newer of the same user is taken, or it would overtake."""
 
     async def story(client: Client, gateway: Gateway) -> None:
@@ -279,7 +279,7 @@ def test_rules_change_while_it_runs_and_a_broken_file_changes_nothing(server: Se
     _tell(server, rules, story)
 
 
-def test_a_mistake_of_the_gateway_is_told_as_one(
+def test_an_internal_error_of_the_gateway_is_reported_as_such(
     server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The sender has a sentence, the log has the trace."""
@@ -293,7 +293,7 @@ def test_a_mistake_of_the_gateway_is_told_as_one(
     _tell(server, rules, story)
 
 
-def test_full_queues_are_told_with_a_time_to_try_again(
+def test_full_queues_are_reported_with_a_retry_time(
     server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One place, and the message in it is in work."""
@@ -315,7 +315,7 @@ def test_full_queues_are_told_with_a_time_to_try_again(
     _tell(server, rules, story, queues={"queues": 1, "capacity": 1})
 
 
-def test_a_message_whose_processing_fails_is_kept_apart(
+def test_a_message_whose_processing_fails_is_isolated(
     server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others of its task count; what it said and why it failed is on the server."""
@@ -340,7 +340,7 @@ def test_a_message_whose_processing_fails_is_kept_apart(
     _tell(server, rules, story)
 
 
-def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: Server, rules: Path) -> None:
+def test_without_the_server_nothing_is_accepted_and_nothing_lost(server: Server, rules: Path) -> None:
     """The sentence says to send again under the same id, and what was accepted before is there afterwards."""
     broker = make_broker(server.url, 2, enqueue_timeout_seconds=0.2)
 
@@ -366,9 +366,7 @@ def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: S
     _tell(server, rules, story, broker)
 
 
-def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other_along(
-    server: Server, rules: Path
-) -> None:
+def test_a_message_that_kills_its_worker_is_retried_alone(server: Server, rules: Path) -> None:
     """Its whole task becomes a dead letter; then each of its messages has a task, and one is dead again."""
     broker = make_broker(server.url, 1, enqueue_timeout_seconds=0.2, max_worker_crashes=1)
     broker.backend.heartbeat_timeout_seconds = 0.1  # type: ignore[attr-defined]

@@ -75,7 +75,7 @@ def test_tokens_come_back_at_their_rate() -> None:
     assert waits == [0, 0, 0.5, 0.25, 0, 0, 0, 0.5]
 
 
-def test_a_user_who_is_too_fast_takes_nothing_from_the_others() -> None:
+def test_a_user_above_the_rate_limit_takes_nothing_from_the_others() -> None:
     """What is refused for a user's own limit is not counted against the business."""
     rules = read_rules("[one]\n" + SOME + "limit_per_second = 3\nuser_limit_per_second = 1")
     flow, refused = Flow(), []
@@ -89,7 +89,7 @@ def test_a_user_who_is_too_fast_takes_nothing_from_the_others() -> None:
     assert "3 messages a second from all users" in refused[2][3]
 
 
-def test_a_message_whose_rules_are_gone_is_a_letter_and_no_loss() -> None:
+def test_a_message_whose_rules_are_missing_is_a_dead_letter_and_no_loss() -> None:
     """Nobody guesses what it would have counted for."""
     message = Message("web/poll/web:ann/1", "web:ann", "poll", "A")
     assert outcome(message, None) == (None, "the rules of poll are not on the server")

@@ -50,7 +50,7 @@ def changed(change: Callable[[Any], object]) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_plan_is_read_back_unchanged(tmp_path: Path) -> None:
     """Written, read, and written again: the same value and the same bytes, a move a line."""
     path = tmp_path / "plan.json"
     write_bundle_plan(a_plan(), path)
@@ -59,7 +59,7 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert sum(line.startswith('  {"order"') for line in path.read_text().splitlines()) == 3
 
 
-def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
+def test_the_balancer_is_read_without_reading_the_whole_file(tmp_path: Path) -> None:
     """Commands choose their way by the balancer; each reader sends the other balancer's plans away."""
     ours, theirs = tmp_path / "bundles.json", tmp_path / "replicas.json"
     write_bundle_plan(a_plan(), ours)
@@ -74,7 +74,7 @@ def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
         read_bundle_plan(theirs)
 
 
-def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
+def test_a_balancer_without_plans_is_rejected(tmp_path: Path) -> None:
     """A typing slip in the balancer is named with those that there are."""
     path = tmp_path / "plan.json"
     path.write_bytes(changed(lambda plan: plan.update(balancer="bundle")))
@@ -288,7 +288,7 @@ def plans(draw: st.DrawFn) -> BundlePlan:
 
 @settings(max_examples=60, deadline=None)
 @given(plans())
-def test_every_sound_plan_comes_back(plan: BundlePlan) -> None:
+def test_every_valid_plan_is_read_back(plan: BundlePlan) -> None:
     """Whatever splits and unloads follow each other: bytes to value and back again."""
     data = bundle_plan_bytes(plan)
     assert bundle_plan_from(Path("plan.json"), data) == plan

@@ -9,12 +9,12 @@ from trimtab.model.bundles.plan import BundlesSettings
 from trimtab_common.errors import SettingsError
 
 
-def test_defaults_hold_where_nothing_is_set() -> None:
+def test_defaults_hold_if_nothing_is_set() -> None:
     """No file, no words: the dataclass's own."""
     assert read_settings(None, [], {}).balancers["bundles"] == BundlesSettings()
 
 
-def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Path) -> None:
+def test_file_environment_and_options_override_in_this_order(tmp_path: Path) -> None:
     """One number for all resources, then one resource apart; the later wins."""
     path = tmp_path / "trimtab.toml"
     path.write_text('[bundles]\ntheta = 0.7\nunowned_bundles = "assign"\nexcluded_namespaces = ["a/*"]\n')
@@ -38,7 +38,7 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
         ("grace=3", "is not a setting; known are allow_splits, epsilon"),
     ],
 )
-def test_what_is_out_of_range_or_unknown_is_refused(word: str, said: str) -> None:
+def test_invalid_or_unknown_settings_are_rejected(word: str, said: str) -> None:
     """One sentence that names where it was set."""
     with pytest.raises(SettingsError) as refused:
         read_settings(None, [f"bundles.{word}"], {})

@@ -45,7 +45,7 @@ def assert_same(one: BundlesSnapshot, other: BundlesSnapshot) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", ["s.json", "s.json.gz", "folder"])
-def test_a_snapshot_comes_back_as_it_was_written(seed: int, name: str, tmp_path: Path) -> None:
+def test_a_snapshot_is_read_back_unchanged(seed: int, name: str, tmp_path: Path) -> None:
     """Every state and gap that the model allows, in every form; written again, the digest is the same."""
     snapshot = random_bundles_snapshot(seed, views=1 + seed % 4, wild=seed % 2 == 1)
     reference = write_bundles_snapshot(snapshot, tmp_path / name)
@@ -220,7 +220,7 @@ def test_a_folder_names_the_table_and_the_row(tmp_path: Path) -> None:
         read_bundles_snapshot(folder)
 
 
-def test_a_snapshot_of_another_level_is_sent_away(tmp_path: Path) -> None:
+def test_a_snapshot_of_another_balancer_is_rejected(tmp_path: Path) -> None:
     """A folder says by its format which balancer it is of."""
     folder = edited(tmp_path / "a", "topics", lambda table: table)
     meta = json.loads((folder / "meta.json").read_text()) | {"format": "trimtab/replicas-snapshot/1"}

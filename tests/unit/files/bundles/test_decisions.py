@@ -34,7 +34,7 @@ def test_the_file_appears_when_all_is_written(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.jsonl"]
 
 
-def test_what_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     """A recording that is refused in its last line leaves no half of the decisions."""
     path = tmp_path / "out.jsonl"
     with pytest.raises(InputError), decision_file(path) as write:

@@ -101,7 +101,9 @@ Change = Callable[[dict[str, Any]], object]
         ),
     ],
 )
-def test_what_is_malformed_is_refused_with_its_place(tmp_path: Path, change: Change, message: str) -> None:
+def test_malformed_policies_are_rejected_with_their_location(
+    tmp_path: Path, change: Change, message: str
+) -> None:
     """Path, value, and what was expected."""
     document = copy.deepcopy(WHOLE)
     change(document)

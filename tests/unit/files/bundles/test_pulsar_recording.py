@@ -27,7 +27,7 @@ def test_a_folder_reads_as_the_file_that_it_was_cut_from(tmp_path: Path) -> None
     assert [one.name for one in recording_files(folder)] == ["2026-11.jsonl", "01.jsonl.gz"]
 
 
-def test_files_out_of_order_are_told(tmp_path: Path) -> None:
+def test_files_out_of_order_are_reported(tmp_path: Path) -> None:
     """A file that begins before the one before it ends is refused with both names."""
     written(tmp_path / "a.jsonl", TICKS[2:])
     written(tmp_path / "b.jsonl", TICKS[:2])
@@ -37,14 +37,14 @@ def test_files_out_of_order_are_told(tmp_path: Path) -> None:
         list(read_recording(tmp_path))
 
 
-def test_what_is_wrong_in_a_file_names_it(tmp_path: Path) -> None:
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     """With its line."""
     written(tmp_path / "a.jsonl", [TICKS[0], "{"])
     with pytest.raises(InputError, match=r"a\.jsonl: line 2"):
         list(read_recording(tmp_path))
 
 
-def test_a_folder_without_a_recording_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_recording_is_reported(tmp_path: Path) -> None:
     """And one that is not there, likewise."""
     with pytest.raises(InputError, match="holds no recording"):
         list(read_recording(tmp_path))

@@ -31,7 +31,7 @@ def test_a_report_is_read_with_pulsars_names(tmp_path: Path) -> None:
     assert report.last_stats[key(3)] == BundleStats(10485.76, 0.0, 10485760.0, 0.0, 3, 2, 1, 0)
 
 
-def test_what_was_read_is_written_again(tmp_path: Path) -> None:
+def test_a_read_tick_is_written_unchanged(tmp_path: Path) -> None:
     """Written and read, a tick is the same value: brokers, bundles and statistics in their order."""
     (first,) = read_reports(written(tmp_path / "r.jsonl", [tick(7, skewed())]))
     (again,) = read_reports(written(tmp_path / "s.jsonl", [report_line(first).rstrip("\n")]))
@@ -91,7 +91,9 @@ def test_a_bundle_just_gained_has_no_statistics_yet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broker_name", ["h1:8080", "h2:8080"])
-def test_a_part_beside_the_whole_is_a_split_seen_from_both_sides(tmp_path: Path, broker_name: str) -> None:
+def test_a_part_reported_with_the_whole_is_a_split_reported_by_both_brokers(
+    tmp_path: Path, broker_name: str
+) -> None:
     """The old report holds the bundle, the new one a half: at the same broker, or where the half went."""
     reports = skewed()
     half, end = "t/n/0x00000000_0x00800000", "t/n/0x00800000_0x01000000"
@@ -228,7 +230,7 @@ def test_a_line_of_another_shape_is_refused(tmp_path: Path, line: Reports | str,
     assert str(refused.value).startswith(f"{path}: line 2: ")
 
 
-def test_a_clock_that_goes_back_is_refused(tmp_path: Path) -> None:
+def test_a_clock_that_moves_backwards_is_rejected(tmp_path: Path) -> None:
     """Grace times and histories would be nonsense; both times are named, also where the offsets differ."""
     earlier = {**tick(0, skewed()), "at": "2026-11-21T06:00:00+01:00"}
     path = written(tmp_path / "r.jsonl", [tick(0, skewed()), earlier, tick(1, skewed()), tick(0, skewed())])

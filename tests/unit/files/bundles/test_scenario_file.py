@@ -8,7 +8,7 @@ from trimtab.files.bundles.recording import ScenarioSettings, read_scenarios
 from trimtab_common.errors import SettingsError
 
 
-def test_what_is_for_all_and_what_is_for_each(tmp_path: Path) -> None:
+def test_common_and_individual_options_of_scenarios(tmp_path: Path) -> None:
     """Values are kept as broker.conf would hold them; a table without a strategy is named for it."""
     path = tmp_path / "scenarios.toml"
     path.write_text(
@@ -51,7 +51,7 @@ def test_what_is_for_all_and_what_is_for_each(tmp_path: Path) -> None:
         ("[strategies.A]\noptions = { a = [1] }", "strategies.A.options.a is [1], expected a number, text"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_scenario_is_named_with_its_location(tmp_path: Path, text: str, message: str) -> None:
     """The file, the key, the value, what was expected."""
     path = tmp_path / "scenarios.toml"
     path.write_text(text)

@@ -30,7 +30,7 @@ def test_records_come_in_the_order_of_time_and_those_without_a_key_are_counted(t
     assert numbers.keys == (b"007", b"42")
 
 
-def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
+def test_all_file_formats_yield_the_same_records(tmp_path: Path) -> None:
     """Parquet holds keys that are no text, and an empty key that is one; JSON Lines a null."""
     lines = written(tmp_path, '{"time": 1, "key": "b"}\n{"time": 2, "key": null}\n', "records.jsonl")
     found = read_records(lines)
@@ -53,7 +53,7 @@ def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
         ("time,key\n1764136800000,a\n1764136801,b\n", "expected one unit, seconds or milliseconds"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_recording_is_rejected(tmp_path: Path, text: str, told: str) -> None:
     """With the file, the row and what was expected."""
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=told) as error:
@@ -74,7 +74,7 @@ def test_times_are_seconds_whatever_their_unit(tmp_path: Path, per_second: int, 
     assert read_records(written(tmp_path, text, name)).at.tolist() == [1_764_136_800.0, 1_764_136_803.0]
 
 
-def test_seconds_of_another_beginning_stay_what_they_are(tmp_path: Path) -> None:
+def test_seconds_with_another_origin_are_unchanged(tmp_path: Path) -> None:
     """A recording may count from its own beginning."""
     found = read_records(written(tmp_path, "time,key\n0,a\n0.25,b\n9999999999,b\n"))
     assert found.at.tolist() == [0.0, 0.25, 9_999_999_999.0]

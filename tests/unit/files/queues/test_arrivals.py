@@ -29,7 +29,7 @@ def test_rows_come_in_the_order_of_time(tmp_path: Path) -> None:
     assert found.between(None, 2.0).keys == ("ann",)
 
 
-def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
+def test_all_file_formats_yield_the_same_arrivals(tmp_path: Path) -> None:
     """Times of day, with zone or without, are seconds since 1970, to the microsecond."""
     lines = [
         '{"time": "2026-11-21T05:00:00.000001Z", "class": 7, "seconds": 1}',
@@ -61,7 +61,7 @@ def test_all_kinds_of_file_say_the_same(tmp_path: Path) -> None:
         ("time,class,seconds\n1,a\n", "is no sound csv"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_an_error_is_reported_with_its_location(tmp_path: Path, text: str, told: str) -> None:
     """The file first, then the row, the value and the remedy."""
     with pytest.raises(InputError, match=told) as error:
         read_arrivals(written(tmp_path, text))

@@ -59,7 +59,7 @@ def test_each_decides_as_it_would_alone() -> None:
         assert any(decision.unloads for _, decision in alone) or name == "lazy"
 
 
-def test_what_a_strategy_moves_is_seen_in_its_own_world_alone() -> None:
+def test_each_strategy_moves_bundles_in_its_own_world() -> None:
     """The unmoved recording stays at its σ; who unloads gets below it; who does not, stays there."""
     found = compare(TICKS, SCENARIOS, metric_spec(PulsarBrokerConfig()))
     assert np.ptp(found.unmoved.sigma) == 0
@@ -73,7 +73,7 @@ def test_what_a_strategy_moves_is_seen_in_its_own_world_alone() -> None:
     assert overload.overload_seconds < found.unmoved.overload_seconds
 
 
-def test_a_bundle_that_goes_to_and_fro_is_found() -> None:
+def test_a_bundle_that_returns_is_found() -> None:
     """With running means that lag and three minutes of grace, bundles come back, and each return is named.
 
     What is said of it is in the decisions: it was unloaded from there then, and is sent there now.
@@ -100,7 +100,7 @@ def test_a_bundle_that_goes_to_and_fro_is_found() -> None:
         assert decided[one.at].destinations[one.bundle] == one.target
 
 
-def test_all_decisions_are_told_in_the_order_of_ticks() -> None:
+def test_all_decisions_are_reported_in_the_order_of_ticks() -> None:
     """Whoever writes them down hears each once, with the tick as that strategy saw it."""
     heard: list[tuple[float, str]] = []
     names = dict(list(SCENARIOS.items())[:2])

@@ -52,7 +52,7 @@ def test_usage_is_that_of_the_most_used_resource_with_its_weight() -> None:
     assert effect.sigma_worst == pytest.approx(0.0)
 
 
-def test_what_would_be_split_is_counted_once_and_from_its_first_tick() -> None:
+def test_a_potential_split_is_counted_once_from_its_first_tick() -> None:
     """Nothing is split in a replay, so that the bundle is above its limit at every tick that follows."""
 
     def above(reason: str, outcome: str = "split") -> ShedDecision:
@@ -94,13 +94,13 @@ def test_clients_and_traffic_of_every_unload_are_counted() -> None:
     assert effect.unloads_without_stats == 0
 
 
-def test_a_bundle_that_nobody_told_of_is_counted_apart() -> None:
+def test_a_bundle_without_statistics_is_counted_apart() -> None:
     """Just gained, it is in no statistics: the unload counts, and it is said that its clients do not."""
     effect = measured((tick(0, a=90, b=10), moved(9, "a", "b")))
     assert (effect.unloads.sum(), effect.unloads_without_stats, effect.clients_disturbed) == (1, 1, 0)
 
 
-def test_a_bundle_that_comes_back_is_named() -> None:
+def test_a_returning_bundle_is_named() -> None:
     """From a to b to c is no return; from c to a is one, an hour after it left a."""
     seen = [tick(hour * 3600.0, a=90, b=10, c=10) for hour in range(4)]
     seen = [ReportTick(one.at, {name: report({key(0): BUSY}) for name in one.brokers}) for one in seen]
@@ -123,7 +123,7 @@ def test_without_a_destination_nothing_is_known_to_come_back() -> None:
     assert effect.oscillations == ()
 
 
-def test_nothing_measured_is_nothing_said() -> None:
+def test_without_measurements_there_is_no_sigma_and_no_warning() -> None:
     """Without ticks, or with a tick of no broker, there is no σ; and no warning either."""
     for effect in (measured(), measured((ReportTick(0, {}), ShedDecision()))):
         assert math.isnan(effect.sigma_mean)
@@ -132,7 +132,7 @@ def test_nothing_measured_is_nothing_said() -> None:
         assert effect.overload_seconds == 0
 
 
-def test_the_ruler_is_that_of_the_common_options() -> None:
+def test_the_metric_specification_uses_the_common_options() -> None:
     """Weights and the threshold of overload are Pulsar's options; memory counts in the article alone."""
     options = {
         "loadBalancerBrokerOverloadedThresholdPercentage": "70",

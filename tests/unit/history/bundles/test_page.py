@@ -26,7 +26,7 @@ def test_the_python_of_the_page_decides(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(decided) == 3
 
 
-def test_every_class_of_the_page_is_where_it_says() -> None:
+def test_every_class_of_the_page_exists_at_its_path() -> None:
     """The table's second column: modules and names below `trimtab.plan.pulsar`."""
     from importlib import import_module
 

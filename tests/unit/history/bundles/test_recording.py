@@ -23,7 +23,7 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_a_period_is_cut_out_and_a_recording_can_be_gone_through_again(tmp_path: Path) -> None:
+def test_a_period_is_selected_and_a_recording_can_be_read_again(tmp_path: Path) -> None:
     """From the first instant on, before the last."""
     path = written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(6)])
     whole = list(read_reports(path))
@@ -34,7 +34,7 @@ def test_a_period_is_cut_out_and_a_recording_can_be_gone_through_again(tmp_path:
     assert cut.name == "reports.jsonl"
 
 
-def test_the_lake_yields_what_the_brokers_said(lake: Path) -> None:
+def test_the_lake_yields_the_reports_of_the_brokers(lake: Path) -> None:
     """Also a period of it."""
     cluster = SyntheticPulsar()
     ticks = list(cluster.reports(6))
@@ -43,7 +43,7 @@ def test_the_lake_yields_what_the_brokers_said(lake: Path) -> None:
     assert list(LakeReportRecording(lake, cluster.name, period).ticks()) == ticks[1:3]
 
 
-def test_what_holds_nothing_is_told_before_anybody_waits(tmp_path: Path, lake: Path) -> None:
+def test_an_empty_recording_is_reported_before_the_replay(tmp_path: Path, lake: Path) -> None:
     """A file that is not there, a lake of another cluster, a period without reports."""
     with pytest.raises(InputError, match="no such file"):
         FileReportRecording(tmp_path / "absent" / "x.jsonl").check()

@@ -51,7 +51,7 @@ def unloads(
         ("trim", {}, False),
     ],
 )
-def test_what_pulsar_would_split_is_told_and_stays_whole(
+def test_splits_of_pulsar_are_reported_and_not_performed(
     name: str, option: dict[str, str], told: bool
 ) -> None:
     """By the modular manager's leader; `trim` takes Pulsar's place.
@@ -70,7 +70,7 @@ def test_what_pulsar_would_split_is_told_and_stays_whole(
     assert all(told == ("splits" in one.facts) for one in decided)
 
 
-def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_path: Path) -> None:
+def test_owners_split_with_transfer_shedder_after_four_cycles_in_a_row(tmp_path: Path) -> None:
     """Under the extensible manager: hits are counted from tick to tick, through a saved state too."""
     large = BundleStats(topics=2, msg_rate_in=30_001.0, msg_throughput_in=300.0 * MB)
     brokers = {**skewed(0).brokers, "hot:1": report({key(0): stats(100 * MB), key(1): large}, cpu=90)}
@@ -92,7 +92,7 @@ def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["TransferShedder", "ThresholdShedder"])
-def test_the_extensible_placement_goes_by_the_extensible_managers_filters(name: str) -> None:
+def test_the_extensible_placement_uses_the_filters_of_the_extensible_manager(name: str) -> None:
     """It places what a shedder leaves without a destination: a broker at its limit of topics is full.
 
     The modular manager's filter would let a broker with exactly that many topics have the bundle.
@@ -122,7 +122,7 @@ def test_the_extensible_placement_goes_by_the_extensible_managers_filters(name: 
                 assert one.destinations[bundle] not in (owner, "full:1")
 
 
-def test_a_placement_of_the_modular_manager_is_not_asked_for_transfer_shedder() -> None:
+def test_a_placement_of_the_modular_manager_is_not_used_for_transfer_shedder() -> None:
     """What it leaves open stays open, as before: the two managers do not mix."""
     options = make_options(
         {"loadBalancerTransferEnabled": "false", "loadBalancerSheddingConditionHitCountThreshold": 0}
@@ -133,7 +133,7 @@ def test_a_placement_of_the_modular_manager_is_not_asked_for_transfer_shedder() 
     assert all(not one.destinations for one in decided)
 
 
-def test_what_may_not_be_split_is_no_split() -> None:
+def test_a_forbidden_split_is_no_split() -> None:
     """Its namespace has as many bundles as it may: noted among the numbers, and that is all."""
     options = make_options({"loadBalancerNamespaceMaximumBundles": 1})
     large = BundleStats(topics=1001)
@@ -164,7 +164,7 @@ def test_a_lone_broker_sheds_nothing() -> None:
     assert state.shedder.usage == {}
 
 
-def test_a_broker_that_left_begins_anew_when_it_comes_back() -> None:
+def test_a_broker_that_returns_starts_a_new_history() -> None:
     """Also where nothing was asked meanwhile: the load manager drops histories of brokers that are gone."""
     calm, alone = skewed(0, hot=20), ReportTick(60.0, {"cold:1": skewed(1).brokers["cold:1"]})
     *_, (_, _, state) = replay([calm, alone], THRESHOLD)
@@ -310,7 +310,7 @@ def test_the_state_of_another_replay_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "trimtab/plan/1"}', "[1]", "nonsense"])
-def test_what_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_state_is_rejected(tmp_path: Path, text: str) -> None:
     """With the file's name and what to do."""
     path = tmp_path / "state.json"
     path.write_text(text)
@@ -433,7 +433,7 @@ def test_without_a_destination_the_world_cannot_answer() -> None:
         list(replay([skewed(0)], scenario))
 
 
-def test_chance_goes_on_where_it_was() -> None:
+def test_the_random_generator_continues_from_its_state() -> None:
     """The same seed draws the same numbers, tick after tick and not the same one again."""
 
     def draw(

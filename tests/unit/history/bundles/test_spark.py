@@ -134,7 +134,7 @@ def test_the_lake_is_replayed_like_the_files_that_it_was_recorded_from(
     assert same(found.effects["one"], local.effects["one"])
 
 
-def test_progress_is_told_of_every_task(
+def test_progress_is_reported_for_every_task(
     on_spark: tuple[StrategyComparison, Path, dict[str, TaskProgress]],
 ) -> None:
     """At the end all have gone through all ticks."""
@@ -144,7 +144,7 @@ def test_progress_is_told_of_every_task(
     )
 
 
-def test_what_is_to_be_known_of_the_recording_is_told_once(
+def test_warnings_about_the_recording_are_reported_once(
     spark: SparkSession, recording: Path, tmp_path: Path
 ) -> None:
     """A bundle that two brokers report counts at both: whoever reads the decisions is told so."""
@@ -163,9 +163,7 @@ def test_what_is_to_be_known_of_the_recording_is_told_once(
     assert sentence.startswith("1 of 1 ticks have a bundle at two brokers")
 
 
-def test_what_a_user_can_mend_is_said_without_a_stack_trace(
-    spark: SparkSession, recording: Path, tmp_path: Path
-) -> None:
+def test_user_errors_have_no_stack_trace(spark: SparkSession, recording: Path, tmp_path: Path) -> None:
     """A scenario that cannot go on is named; a recording that is not sound, with its line."""
     homeless = dataclasses.replace(SCENARIOS["OverloadShedder"], placer=None)
     out = tmp_path / "decisions"

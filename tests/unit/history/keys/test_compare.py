@@ -24,7 +24,7 @@ SETTING = KeysScenario(
 )
 
 
-def test_what_waits_by_hand() -> None:
+def test_waiting_records_by_hand() -> None:
     """Sent at 0, 1 and 2 and done at 3, 2.5 and 2.2; the second elsewhere."""
     given = np.array([0, 1, 0]), np.array([0.0, 1.0, 2.0]), np.array([3.0, 2.5, 2.2])
     found = waiting(*given, 2, np.array([0.5, 2.1, 2.3, 3.0]))

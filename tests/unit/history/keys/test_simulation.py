@@ -58,7 +58,7 @@ def test_a_consumer_works_one_record_after_the_other_and_not_while_it_stands_sti
     assert [consumers.awake(0, at) for at in (0.5, 1.0, 1.5, 2.0, 3.0)] == [0.5, 2.0, 2.0, 2.0, 3.0]
 
 
-def test_what_is_taken_from_a_consumer_leaves_it_free() -> None:
+def test_an_interrupted_consumer_becomes_free() -> None:
     """Of four records of half a second the first is done and the second half; it stands still as it would."""
     consumers = SimulatedConsumers(1, ConsumerCapacity(2.0, [[(0.1, 0.2), (1.2, 1.4)]]))
     assert [consumers.receive(0, 0.0) for _ in range(3)] == pytest.approx([0.6, 1.1, 1.8])
@@ -70,7 +70,7 @@ def test_what_is_taken_from_a_consumer_leaves_it_free() -> None:
     assert idle.receive(0, 1.0) == 1.5, "a free one is no later free"
 
 
-def test_measures_of_a_course_by_hand() -> None:
+def test_measures_of_a_run_by_hand() -> None:
     """Of three records of a key the second is done before the first: one in four has overtaken."""
     made = KeyStream([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 0], [b"a", b"b"])
     found = KeysSimulationRun(made, [0, 1, 1, 1], [3.0, 1.5, 2.5, 4.0], 2)
@@ -81,7 +81,7 @@ def test_measures_of_a_course_by_hand() -> None:
     assert found.partitions_per_key == (2 * 3 + 1) / 4
 
 
-def test_the_hash_keeps_order_and_choice_levels() -> None:
+def test_the_hash_keeps_order_and_choice_balances() -> None:
     """A key in one place is done in its order; spread over all it is not, and loads are balanced."""
     made, world = stream(1, 20), KeysSimulationSettings(6, ConsumerCapacity(30.0))
     hashed = simulate(made, lambda: policy_named("hash"), world)
@@ -158,7 +158,7 @@ def test_bad_streams_are_refused() -> None:
 
 
 @pytest.mark.parametrize("plans", [False, True])
-def test_the_guards_work_goes_with_records_and_not_with_the_time_that_they_cover(plans: bool) -> None:
+def test_the_guards_work_depends_on_records_and_not_on_time(plans: bool) -> None:
     """Two hundred records in two seconds, and in half an hour: consumers look once something has happened."""
     settings = KeysSettings(epsilon=(0.1,))
     for stretch in (1.0, 1000.0):

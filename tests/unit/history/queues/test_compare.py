@@ -97,7 +97,7 @@ def test_a_line_knows_its_lanes_after_a_removal() -> None:
     assert len(line) == 0
 
 
-def test_nobody_waits_for_quick_ones_for_ever() -> None:
+def test_no_message_waits_long_for_quick_ones() -> None:
     """A quick message goes before another that came up to 30 s before it, not before one of 31 s."""
     for late, first in ((30.0, 1), (31.0, 0)):
         line = ReplayedQueue(30.0)
@@ -118,7 +118,7 @@ def test_a_moved_message_is_overtaken_for_a_while_only() -> None:
     assert line.take().number == 4
 
 
-def test_what_waits_behind_one_that_takes_long_goes_to_idle_workers() -> None:
+def test_messages_behind_a_long_one_are_moved_to_idle_workers() -> None:
     """Thirty at a time of one class, three of which take 20 s: nobody waits for longer than some looks."""
     rows = [(number // 30 * 1.0, "a", 20.0 if number in (120, 121, 122) else 0.01) for number in range(900)]
     recorded = arrivals(*rows)
@@ -131,7 +131,7 @@ def test_what_waits_behind_one_that_takes_long_goes_to_idle_workers() -> None:
     assert balanced.overall.p99 < 2.5
 
 
-def test_a_full_set_of_queues_loses_what_it_is_told_to_drop() -> None:
+def test_full_queues_lose_messages_if_configured_to_drop() -> None:
     """Room for one message in each of two queues: the third is lost, and waits of the others stand."""
     recorded = arrivals((0.0, "a", 5.0), (0.0, "a", 5.0), (1.0, "a", 5.0))
     dropping = setting(recorded, capacity=1, scheduling=SchedulingSettings(when_full="drop"))
@@ -184,7 +184,7 @@ def test_every_policy_does_all_of_the_work(drawn: list[tuple[float, str, float, 
     assert all(again[name].makespan_seconds == one.makespan_seconds for name, one in found.items())
 
 
-def test_the_command_says_it_in_tables_json_and_a_picture(
+def test_the_command_writes_tables_json_and_a_chart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Weights as declared send both classes alike; the files are there; a wrong speed is refused."""

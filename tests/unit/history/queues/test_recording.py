@@ -76,7 +76,7 @@ def test_processing_times_have_the_mean_and_the_spread_of_their_class(tmp_path: 
     assert found.seconds.var() == pytest.approx(1.0, abs=0.08)
 
 
-def test_a_period_begins_counting_anew(tmp_path: Path) -> None:
+def test_a_period_resets_the_counters(tmp_path: Path) -> None:
     """From the second tick on: what was sent until then is past."""
     ticks: list[dict[tuple[str, str], tuple[float, ...]]] = [
         {("a", "vote"): (10.0 * number, number, number, number)} for number in range(4)
@@ -88,7 +88,7 @@ def test_a_period_begins_counting_anew(tmp_path: Path) -> None:
     assert len(lake_arrivals(lake, None, None, since + datetime.timedelta(seconds=5), 1)) == 10
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
     """An empty lake, a name that it does not hold, several sets, a single tick."""
     with pytest.raises(ObserveError, match="holds no samples of queues in that period"):
         lake_arrivals(tmp_path, None, None, None, 1)

@@ -70,7 +70,7 @@ def test_an_idle_worker_steals_and_a_central_queue_keeps_none_idle() -> None:
     assert central.finished_at == [9.0, 1.0, 10.0, 10.0]
 
 
-def test_what_is_moved_goes_to_work_at_once() -> None:
+def test_a_moved_message_starts_immediately() -> None:
     """Four seconds wait in queue 0 and nothing in queue 1: after a cycle half goes over."""
     settings = SchedulingSettings(light_threshold=0.1, window_seconds=1.0, cycle_seconds=1.0)
     late = [ReplayedMessage(number, 0.0, 1.0, "ann" if number == 0 else None) for number in range(8)]
@@ -90,7 +90,7 @@ def test_what_is_moved_goes_to_work_at_once() -> None:
         ("least work left", scheme("least_work_left"), 960.4),
     ],
 )
-def test_ten_thousand_messages_in_step_take_what_they_are_known_to(
+def test_ten_thousand_messages_have_the_expected_makespan(
     name: str, made: DispatchScheme, seconds: float
 ) -> None:
     """Each class on a queue of its own is 2,000 s; all work over five workers is 960 s."""
@@ -99,7 +99,7 @@ def test_ten_thousand_messages_in_step_take_what_they_are_known_to(
     assert sum(run.busy_seconds) == pytest.approx(4800.0)
 
 
-def test_pausing_loses_more_than_doing_nothing_where_the_source_does_not_wait() -> None:
+def test_pausing_loses_more_than_no_balancing_if_the_source_does_not_wait() -> None:
     """Thirty seconds of a message every 10 ms, far more than five queues of a hundred can hold."""
     arrivals = at_random(3000, WEIGHTS, 0.01, 4)
     plain = QueuesWorld(scheme("marked_round_robin", full="drop"), [100] * 5, 0.48).run(arrivals)
@@ -107,13 +107,13 @@ def test_pausing_loses_more_than_doing_nothing_where_the_source_does_not_wait() 
     assert 0 < plain.lost < paused.lost
 
 
-def test_min_min_takes_the_shortest_of_what_was_gathered_first() -> None:
+def test_min_min_starts_the_shortest_of_the_gathered_messages_first() -> None:
     """Three messages within a tenth of a second: those of one and two seconds come before the one of six."""
     run = QueuesWorld(scheme("min_min", gather_seconds=0.1), [9], 1.0).run(messages(6.0, 1.0, 2.0))
     assert run.finished_at == pytest.approx([9.1, 1.1, 3.1])
 
 
-def test_work_takes_what_it_takes_whatever_the_dispatcher_believes() -> None:
+def test_work_takes_its_actual_time_whatever_the_dispatcher_expects() -> None:
     """Believed to be alike, the message of 5 s and the three of 1 s go to two queues in turn: 6 and 2 s."""
     believed = [
         ReplayedMessage(number, 0.0, 1.0, seconds=seconds)

@@ -61,7 +61,7 @@ def test_measures_are_the_models_own(spark: SparkSession) -> None:
             assert found[name].sigma[step] == pytest.approx(judged.sigma.max(), rel=1e-12)
 
 
-def test_a_trace_comes_home_whole() -> None:
+def test_a_trace_is_read_back_unchanged() -> None:
     """To the last bit."""
     trace = trace_scenario(
         course(), PlanningScenario(planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)]), SETTINGS)
@@ -122,7 +122,7 @@ def test_a_drawn_week_from_the_command_line(
     assert chart.read_text().startswith("<?xml")
 
 
-def test_spark_is_started_as_the_settings_say(
+def test_spark_starts_with_the_configured_options(
     recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By section [spark] of the settings file; `--master` goes before it."""
@@ -154,7 +154,7 @@ def test_spark_is_started_as_the_settings_say(
         (["--recording", "x", "--strategy", "best"], "strategy 'best' is not known"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(
+def test_an_unusable_replay_is_rejected(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before Spark starts."""

@@ -24,7 +24,7 @@ def test_nothing_moved_is_the_load_as_it_was() -> None:
     assert (trace.plans.sum(), trace.leaders.sum(), len(trace.moves)) == (0, 0, 0)
 
 
-def test_a_leader_goes_in_the_step_after_its_plan() -> None:
+def test_a_leader_changes_in_the_step_after_its_plan() -> None:
     """Planned after step 0, led by broker 2 from step 1 on; copies nothing."""
     trace = trace_scenario(
         course(), PlanningScenario(planner([move(ReplicaMoveKind.LEADER, 0, 1, 2)]), SETTINGS, every=10)
@@ -51,14 +51,14 @@ def test_a_copy_takes_the_time_of_its_bytes() -> None:
     assert trace.plans.tolist() == [1, 0, 1, 1, 1, 1], "no plan while a copy is on its way"
 
 
-def test_a_replica_that_goes_on_is_known_by_when_it_came() -> None:
+def test_a_replica_that_moves_on_is_identified_by_its_arrival() -> None:
     """1 to 3 in step 1, 3 to 1 in step 2: the second left a broker that it had come to in step 1."""
     there, back = move(ReplicaMoveKind.REPLICA, 0, 1, 3), move(ReplicaMoveKind.REPLICA, 0, 3, 1)
     trace = trace_scenario(course(disk=10.0), PlanningScenario(planner([there], [back]), SETTINGS))
     assert trace.moves.tolist() == [[1, -1], [2, 1]]
 
 
-def test_nothing_of_a_partition_before_what_comes_first_of_it() -> None:
+def test_no_move_of_a_partition_precedes_its_earlier_moves() -> None:
     """The role of partition 0 waits for its copy; partition 1's does not."""
     plan = planner(
         [

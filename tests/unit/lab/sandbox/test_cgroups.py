@@ -31,7 +31,7 @@ def test_version_1_has_a_tree_for_each_controller():
     }
 
 
-def test_our_own_group_is_told_for_each_controller():
+def test_the_own_group_is_found_for_each_controller():
     """Groups of ours go below the one that we are in."""
     places = own_places("4:cpu,cpuacct:/user\n3:name=systemd:/a:b\n0::/system\n")
     assert places == {"cpu": "/user", "cpuacct": "/user", "name=systemd": "/a:b", "": "/system"}
@@ -76,7 +76,7 @@ def test_a_container_that_sees_the_tree_from_its_own_group_down_uses_the_top(tmp
         ("cgroup2 {folder}/absent cgroup2 rw 0 0\n", "does not let us make a control group"),
     ],
 )
-def test_where_no_group_can_be_made_the_reason_and_the_remedy_are_told(tmp_path, mounts, said):
+def test_if_no_group_can_be_made_reason_and_remedy_are_reported(tmp_path, mounts, said):
     """The sandbox goes on without; its user learns why every broker reports the same CPU."""
     with pytest.raises(SandboxError, match=said):
         make_control_group("b1", 1.0, *_system(tmp_path, mounts.format(folder=tmp_path), "0::/\n"))
@@ -108,7 +108,7 @@ def test_a_process_enters_its_group_and_then_becomes_the_program(tmp_path):
     assert {(folder / "cgroup.procs").read_text() for folder in group.folders} == {f"{pid}\n"}
 
 
-def test_removing_passes_over_what_is_gone(tmp_path):
+def test_removal_ignores_missing_groups(tmp_path):
     """A sandbox that was stopped halfway can be stopped again."""
     (tmp_path / "here").mkdir()
     remove([tmp_path / "here", tmp_path / "gone"])

@@ -37,7 +37,7 @@ def test_a_whole_log_is_whole():
         ([(0, 9, 100), (3, 3, 110)], 0, 1),
     ],
 )
-def test_a_record_that_is_missing_or_there_twice_is_told(log, lost, twice):
+def test_a_missing_or_duplicate_record_is_reported(log, lost, twice):
     """Each fault is counted under its own name, and the sentence does not say that all is well."""
     found = checked(log)
     assert not found.ok
@@ -61,7 +61,7 @@ def test_a_confirmed_place_that_another_record_took_is_a_loss():
         assert found.lost == {"t:0": 1}
 
 
-def test_what_retention_removed_is_known_by_who_read_it_or_by_its_place():
+def test_records_deleted_by_retention_are_identified_by_reader_or_offset():
     """The log begins at 105: four of the five records before were read by a consumer."""
     found = checked([(5, 9, 105)], begin=105, read=[(1, 4, 101)])
     assert found.ok
@@ -91,7 +91,7 @@ def test_a_record_handed_out_twice_is_no_double():
     assert found.ok
 
 
-def test_a_record_that_was_given_up_may_be_there():
+def test_a_record_with_a_failed_send_may_be_in_the_log():
     """Nobody promised anything for number 5: in the log or not, both are right."""
     confirmed = [(0, 4, 100), (6, 9, 106)]
     assert checked([(0, 9, 100)], confirmed).ok
@@ -115,7 +115,7 @@ def test_stamps_are_read_as_they_were_written():
     assert number_of(RUN, value[:10]) is None
 
 
-def test_stretches_join_what_follows_in_number_and_place():
+def test_consecutive_records_are_joined_to_ranges():
     """A gap in either begins a new one, and what is taken is not told again."""
     found = RecordRuns()
     for number, place in ((0, 5), (1, 6), (2, 8), (4, 9), (5, None), (6, None)):

@@ -30,7 +30,7 @@ def test_free_ports_are_different_and_free():
         require_free(port)
 
 
-def test_a_port_in_use_is_told_by_number():
+def test_a_port_in_use_is_reported_by_number():
     """Who asks for a fixed port learns which one is taken."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ def test_a_broker_listens_on_the_loopback_interface_only():
     assert properties["log.dirs"] == "/s/node-1/d0,/s/node-1/d1"
 
 
-def test_a_secured_broker_offers_no_plain_way_in():
+def test_a_secured_broker_has_no_plain_listener():
     """With SCRAM over TLS the broker has that one listener, for clients and brokers alike."""
     properties = _properties(BROKER, security=ScramSecurity("ann", "pw"))
     assert properties["listeners"] == "SASL_SSL://127.0.0.1:7001"
@@ -88,7 +88,7 @@ def test_a_broker_has_as_many_log_dirs_as_are_declared(tmp_path):
     assert sorted(path.name for path in (tmp_path / "node-1").iterdir()) == ["d0", "d1", "d2"]
 
 
-def test_identifiers_look_like_kafkas():
+def test_identifiers_have_kafkas_form():
     """Kafka refuses identifiers of another length, and its tools those that begin like an option."""
     for _ in range(200):
         text = new_id()
@@ -96,21 +96,21 @@ def test_identifiers_look_like_kafkas():
         assert not text.startswith("-")
 
 
-def test_too_little_memory_is_told_before_anything_starts(tmp_path, monkeypatch):
+def test_too_little_memory_is_reported_before_the_start(tmp_path, monkeypatch):
     """Better one sentence than brokers that are killed half-way."""
     monkeypatch.setattr("trimtab.lab.sandbox.cluster.free_memory_mb", lambda: 900)
     with pytest.raises(SandboxError, match="7 Kafka nodes need 1560 MB of memory, and 900 MB are free"):
         require_resources("7 Kafka nodes", 1260, tmp_path / "sandbox")
 
 
-def test_too_little_disk_is_told_before_anything_starts(tmp_path, monkeypatch):
+def test_too_little_disk_is_reported_before_the_start(tmp_path, monkeypatch):
     """The place that is full is named, and how to choose another."""
     monkeypatch.setattr("trimtab.lab.sandbox.cluster.DISK_MB", 10**12)
     with pytest.raises(SandboxError, match=r"MB of disk, and .* TRIMTAB_STATE"):
         require_resources("a node", 180, tmp_path / "sandbox")
 
 
-def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
+def test_free_memory_is_read_if_the_system_reports_it(tmp_path):
     """Linux says what programs may still take; other systems are not asked."""
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4000000 kB\n")
     assert free_memory_mb(tmp_path / "meminfo") == 4000
@@ -129,7 +129,7 @@ def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
         ("", "it wrote nothing"),
     ],
 )
-def test_a_node_that_ends_says_why(tmp_path, log, said):
+def test_a_node_that_ends_has_a_reason(tmp_path, log, said):
     """The reason comes out of the node's own log, in one sentence."""
     (tmp_path / "out.log").write_text(log)
     assert said in exit_reason("Kafka node 1", tmp_path / "out.log")

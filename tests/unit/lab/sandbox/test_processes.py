@@ -34,7 +34,7 @@ def test_a_number_used_again_is_another_process():
     stranger.signal(signal.SIGKILL)
 
 
-def test_end_kills_who_does_not_listen(tmp_path):
+def test_end_kills_a_process_that_ignores_the_request(tmp_path):
     """A child that ignores the request to stop is killed after the patience given."""
     child = spawn(STUBBORN, tmp_path, tmp_path / "log", outlive=True)
     _wait_until(lambda: "ready" in (tmp_path / "log").read_text())

@@ -15,7 +15,7 @@ from trimtab.lab.sandbox.truth import (
 )
 
 
-def test_every_record_is_sent_in_its_turn_and_told(tmp_path):
+def test_every_record_is_sent_in_turn_and_counted(tmp_path):
     """A stream of twice the rate is sent twice as often, and each tick tells what was due and confirmed."""
     streams = (RecordStream("a", 0.01, 100), RecordStream("b", 0.02, 10))
     stopped = threading.Event()
@@ -37,7 +37,7 @@ def test_every_record_is_sent_in_its_turn_and_told(tmp_path):
     assert sum(tick.planned["a"].bytes for tick in ticks if "a" in tick.planned) == 100 * done["a"]
 
 
-def test_records_given_up_are_counted_by_cause_and_not_confirmed():
+def test_failed_records_are_counted_by_cause_and_not_confirmed():
     """An error is no silence: the tick tells how many, why, and since when the first of them waited."""
     tick = ProducerTick(100.0, (RecordStream("a", 1.0, 10),))
     tick.scheduled["a"] += 4
@@ -55,7 +55,7 @@ def test_records_given_up_are_counted_by_cause_and_not_confirmed():
     assert (after.errors, after.causes, after.waited_since) == (0, {}, None)
 
 
-def test_the_longest_pause_of_each_tenth_of_a_second_is_told_in_the_tick_in_which_it_ends():
+def test_the_longest_pause_is_recorded_in_the_tick_in_which_it_ends():
     """A pause over several ticks is told once, whole."""
     pauses = LongestPauses()
     for at in (10.01, 10.05, 10.42, 10.44, 10.45):
@@ -75,7 +75,7 @@ def test_a_longer_pause_just_before_it_does_not_hide_an_interruption():
     assert interruptions(told, ["t"], 10.45, 10.58) == (ClientInterruption("producer", "t", 10.44, 10.59),)
 
 
-def test_a_pause_that_goes_on_when_a_client_ends_is_told_up_to_then():
+def test_a_pause_at_the_end_of_a_client_is_recorded():
     """A topic that never came back is not one without interruption."""
     pauses = LongestPauses()
     pauses.add("t", 10.0)

@@ -45,7 +45,7 @@ def test_a_state_is_read_back_as_it_was_written(state):
     assert read_state(whole.folder, KafkaSandboxState) == whole
 
 
-def test_whatever_runs_in_it_a_sandbox_can_be_judged_and_stopped(state):
+def test_any_sandbox_can_be_inspected_and_stopped(state):
     """Clearing away needs no knowledge of the system; working with one does, and says which it is."""
     state.write()
     common = read_state(state.folder, SandboxState)
@@ -87,7 +87,7 @@ def test_a_sandbox_without_a_living_node_is_stale(state):
     assert replace(state, processes={1: DEAD}).stale
 
 
-def test_a_sandbox_whose_owner_is_gone_is_stale(state):
+def test_a_sandbox_without_its_owner_is_stale(state):
     """A sandbox that was to end with its owner, and did not, is a leftover."""
     assert replace(state, owner=DEAD).stale
     assert not replace(state, owner=this_process()).stale
@@ -121,7 +121,7 @@ def test_only_started_brokers_are_bootstrap(state):
     assert state.bootstrap == "127.0.0.1:7001"
 
 
-def test_a_secured_sandbox_tells_how_to_enter(state):
+def test_a_secured_sandbox_states_its_credentials(state):
     """The connection of a secured sandbox carries user, mechanism and whom to trust."""
     connection = replace(state, security=ScramSecurity("ann", "secret")).connection
     assert (connection.security_protocol, connection.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")

@@ -28,7 +28,7 @@ def test_only_whole_ticks_count_between_two_times():
     }
 
 
-def test_a_summary_counts_what_was_planned_done_and_lost():
+def test_a_summary_counts_planned_confirmed_and_lost_records():
     """A user sees at the end of a load whether it kept its plan."""
     done = summarize(TICKS)
     assert (done.seconds, done.planned_records, done.produced_records) == (2.5, 6, 6)

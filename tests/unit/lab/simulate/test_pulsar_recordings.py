@@ -53,7 +53,7 @@ def test_a_broker_joins_idle_and_another_dies_and_leaves_its_bundles(ticks: list
     assert all(held[2][bundle] == name for bundle, name in held[1].items() if name != dead)
 
 
-def test_what_a_broker_tells_fits_together(ticks: list[ReportTick]) -> None:
+def test_a_brokers_report_is_consistent(ticks: list[ReportTick]) -> None:
     """Its totals are the sums of its bundles, and no resource is used beyond its limit."""
     for one in ticks[35].brokers.values():
         assert one.msg_throughput_out == sum(stats.msg_throughput_out for stats in one.last_stats.values())
@@ -91,13 +91,13 @@ def test_nothing_is_left_of_a_recording_that_could_not_be_written(tmp_path: Path
 
 
 @pytest.mark.parametrize("wrong", [{"brokers": 1}, {"bundles": 3}, {"ticks": 0}])
-def test_what_cannot_be_recorded_is_refused(wrong: dict[str, int]) -> None:
+def test_an_impossible_recording_is_rejected(wrong: dict[str, int]) -> None:
     """With the fewest that can be."""
     with pytest.raises(SettingsError, match="are the fewest"):
         dataclasses.replace(CLUSTER, **wrong)
 
 
-def test_the_example_of_the_documentation_is_what_its_command_makes(tmp_path: Path) -> None:
+def test_the_example_of_the_documentation_equals_the_output_of_its_command(tmp_path: Path) -> None:
     """Whoever doubts it makes it anew; floating-point libraries may differ in a last digit."""
     made = tmp_path / "made.jsonl"
     command = ["simulate", "recording", "--out", str(made)]

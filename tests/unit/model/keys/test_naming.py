@@ -11,7 +11,7 @@ from trimtab_common.errors import InputError
 
 
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
-def test_every_key_comes_back(key: bytes) -> None:
+def test_every_key_is_read_back(key: bytes) -> None:
     """Whatever bytes it has, its text names it and no other."""
     assert key_bytes(key_text(key)) == key
 
@@ -26,13 +26,13 @@ def test_texts_are_as_plain_as_they_can_be(key: bytes, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["hmac:0123456789abcdef", "0xzz"])
-def test_what_names_no_key_is_refused(text: str) -> None:
+def test_an_invalid_key_name_is_rejected(text: str) -> None:
     """A hash, and what only looks like bytes."""
     with pytest.raises(InputError, match=r"observe the topic again|hexadecimal"):
         key_bytes(text)
 
 
-def test_a_long_key_is_shown_by_its_beginning() -> None:
+def test_a_long_key_is_abbreviated() -> None:
     """A megabyte in a sentence would be all that is to be seen."""
     assert short_key_text("user 7") == "user 7"
     assert short_key_text("x" * 40) == "x" * 40

@@ -19,7 +19,7 @@ def test_a_group_lies_in_one_partition_under_the_plain_hash() -> None:
     assert {h % 24 for h in range(0, 10**6, 1032)} == {0}
 
 
-def test_what_a_table_does_not_name_stays_where_the_hash_puts_it() -> None:
+def test_unlisted_keys_stay_at_their_hash() -> None:
     """A hot key goes before its group, and its group before the hash."""
     table = RoutingTable(3, 4, 6, {7: Route((5,), (3,))}, {b"hot": Route((0, 1))})
     assert table.route(7, b"cold") == Route((5,), (3,))

@@ -12,7 +12,7 @@ from trimtab_common.errors import SettingsError
 WINDOWS = np.array([[[1.0, 10.0, 100.0, 1000.0]], [[2.0, 20.0, 200.0, 2000.0]], [[6.0, 30.0, 600.0, 6000.0]]])
 
 
-def test_repaired_averages_what_leaders_pay_more_for() -> None:
+def test_repaired_averages_the_resources_that_leaders_use_more() -> None:
     """CPU and network out are means over the windows; disk and network in are the latest window's."""
     np.testing.assert_array_equal(load_value(WINDOWS), [[3.0, 30.0, 600.0, 3000.0]])
 

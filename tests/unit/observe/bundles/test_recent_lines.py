@@ -95,7 +95,7 @@ def test_batches_make_no_difference_to_the_bit(size: int) -> None:
     assert list(map(repr, answers(pieces))) == list(map(repr, answers([batch])))
 
 
-def test_what_lies_before_the_reach_makes_no_difference_to_the_bit() -> None:
+def test_rows_before_the_reach_do_not_change_the_result() -> None:
     """A step of the stream reads as far back as it must, a batch over history everything."""
     batch = telemetry(11)
     whole = {(row["cluster"], row["bundle"], row["window_end"]): repr(row) for row in answers([batch])}

@@ -45,7 +45,7 @@ def test_since_begins_later(tmp_path: Path) -> None:
     assert found == [cluster.at(3).timestamp(), cluster.at(4).timestamp()]
 
 
-def test_a_report_landed_twice_is_one(tmp_path: Path) -> None:
+def test_a_report_written_twice_is_one(tmp_path: Path) -> None:
     """Two collectors watch one cluster; the second one's copies are late and have other figures."""
     cluster = SyntheticPulsar()
     lake = Lake(tmp_path, BUNDLES)
@@ -58,7 +58,7 @@ def test_a_report_landed_twice_is_one(tmp_path: Path) -> None:
     assert [told(one) for one in recent_ticks(lake)] == [told(one) for one in cluster.reports(2)]
 
 
-def test_what_cannot_be_is_left_out(tmp_path: Path) -> None:
+def test_impossible_values_are_left_out(tmp_path: Path) -> None:
     """A broker with an impossible figure is silent for that tick; a bundle with one keeps its place only."""
     cluster = SyntheticPulsar()
     lake = Lake(tmp_path, BUNDLES)
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_left_out(tmp_path: Path) -> None:
     assert set(other.brokers) == set(cluster.names)
 
 
-def test_nothing_recorded_says_what_to_run(tmp_path: Path) -> None:
+def test_an_empty_recording_names_the_command_to_run(tmp_path: Path) -> None:
     """Somebody asks for a replay before anything was collected, or for a cluster that is not there."""
     lake = Lake(tmp_path, BUNDLES)
     with pytest.raises(ObserveError, match="no load reports of any cluster.*trimtab collect"):

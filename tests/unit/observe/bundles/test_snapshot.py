@@ -114,7 +114,7 @@ def test_closed_windows_are_views_newest_first(tmp_path: Path) -> None:
     assert found.quality.cpu == "measured"
 
 
-def test_the_base_of_bandwidth_is_what_no_bundle_carries(tmp_path: Path) -> None:
+def test_the_base_of_bandwidth_is_traffic_outside_bundles(tmp_path: Path) -> None:
     """Broker a counts more than its bundle; b counts less, which is no negative base."""
     tables = usual()
     tables["windows"] += [
@@ -127,7 +127,7 @@ def test_the_base_of_bandwidth_is_what_no_bundle_carries(tmp_path: Path) -> None
     np.testing.assert_allclose(base[:, RESOURCES.index("bandwidth_out")], 0.0)
 
 
-def test_a_silent_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Path) -> None:
+def test_an_unresponsive_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Path) -> None:
     """It does not answer at the newest tick; what it owned a tick ago is not nobody's for that."""
     tables = usual()
     silent: dict[str, Any] = {"broker_state": "unreachable", "cpu_capacity": None, "usage_source": None}
@@ -139,7 +139,7 @@ def test_a_silent_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Path) -> N
     assert found.brokers.capacity[1, 0] == 4.0, "what it said of its capacity a minute ago"
 
 
-def test_what_a_broker_no_longer_lists_is_nobodys(tmp_path: Path) -> None:
+def test_a_bundle_that_its_broker_no_longer_lists_is_unowned(tmp_path: Path) -> None:
     """It answers, and does not name the bundle: unloaded, and not looked up since."""
     tables = usual()
     tables["bundles"] = [owned(LEFT, "a:1"), owned(RIGHT, "b:1", NOON - MINUTE)]
@@ -175,7 +175,7 @@ def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
     assert dict(found.quality.extra)["x_nominal_capacity"] == list(RESOURCES[1:])
 
 
-def test_policies_that_cannot_be_read_are_told_of(tmp_path: Path) -> None:
+def test_policies_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     """A snapshot is written all the same, and says which namespace's policies it does not have."""
     tables = usual()
     tables["cleaned"] = [namespace(policies="{broken")]

@@ -39,7 +39,7 @@ def test_nothing_declared_is_no_capacity() -> None:
         "brokers.1.cpu_cores=nan",
     ],
 )
-def test_what_is_no_capacity_is_refused(override: str) -> None:
+def test_invalid_capacities_are_rejected(override: str) -> None:
     """A zero, an infinity or a misspelt key would silently make a broker look empty or full."""
     with pytest.raises(SettingsError, match="capacity"):
         declared(override)

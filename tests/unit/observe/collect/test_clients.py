@@ -79,7 +79,7 @@ def test_a_line_in_the_making_waits_for_its_end(tmp_path: Path) -> None:
     assert rows(files.read(LONG_AGO)[0])["producer"]["served_bytes_total"] == 100
 
 
-def test_a_client_that_fell_silent_is_left_out(tmp_path: Path) -> None:
+def test_a_client_without_recent_reports_is_left_out(tmp_path: Path) -> None:
     """A stale total would look like a client that stopped offering."""
     file = tmp_path / "clients.jsonl"
     file.write_text(line(client="a", served_bytes_total=5))
@@ -105,14 +105,14 @@ def test_lines_of_another_shape_are_counted_not_fatal(tmp_path: Path) -> None:
     assert problems == (f"6 lines of client samples in {file} have not the documented shape",)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """A mistyped name is told at the first tick."""
     found, problems = ClientFiles([tmp_path / "*.jsonl"]).read(LONG_AGO)
     assert len(found) == 0
     assert problems == (f"no file of client samples matches {tmp_path / '*.jsonl'}",)
 
 
-def test_times_in_milliseconds_are_understood_and_what_is_no_time_is_counted(tmp_path: Path) -> None:
+def test_times_in_milliseconds_are_accepted_and_invalid_times_are_counted(tmp_path: Path) -> None:
     """A line with a time past all calendars costs itself, not the tick."""
     file = tmp_path / "clients.jsonl"
     at = AT.timestamp()

@@ -36,7 +36,7 @@ def test_a_tick_belongs_to_the_interval_that_begins_with_it() -> None:
     assert tick_of(1_795_237_200.3, 0.1) == 1_795_237_200_300_000
 
 
-def test_slow_sampling_neither_drifts_nor_hides_what_it_missed() -> None:
+def test_slow_sampling_neither_drifts_nor_hides_missed_ticks() -> None:
     """Sampling that takes 70 s at an interval of 30 s misses two ticks and says so."""
     clock = Clock(95.0)
     found = []

@@ -23,9 +23,7 @@ BEGUN = datetime.datetime(2026, 11, 23, 4, tzinfo=datetime.UTC)
         ((6, 4, 4), None),
     ],
 )
-def test_the_last_look_that_saw_more_than_the_one_before_counts(
-    counts: tuple[int, ...], seconds: float | None
-) -> None:
+def test_the_last_observed_addition_counts(counts: tuple[int, ...], seconds: float | None) -> None:
     """Looks 10 s apart; of two additions the later; a topic with fewer is another one."""
     at = [BEGUN + datetime.timedelta(seconds=10 * one) for one in range(len(counts))]
     rows = [

@@ -74,7 +74,7 @@ def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> N
 
 
 @pytest.mark.spark
-def test_capacity_is_what_a_busy_consumer_committed(spark: SparkSession) -> None:
+def test_capacity_is_the_commit_rate_of_a_busy_consumer(spark: SparkSession) -> None:
     """One has two partitions, and 500 records waiting in one: 80 in ten seconds are what a consumer can do.
 
     The other kept up, which says nothing. Two consumers over three partitions: 8 · 2 / 3 in each.
@@ -110,7 +110,7 @@ def test_capacity_is_what_a_busy_consumer_committed(spark: SparkSession) -> None
 
 
 @pytest.mark.spark
-def test_timestamps_tell_rates_where_offsets_agree(spark: SparkSession) -> None:
+def test_timestamps_yield_rates_if_offsets_agree(spark: SparkSession) -> None:
     """Of 120 seconds 1,200 records: 10 a second; in ten seconds chance brings 66 to 134 to some of five.
 
     That is 3.5 standard deviations, the square root of 3² + 2 ln 5.

@@ -118,7 +118,7 @@ def test_a_topic_without_any_key_is_read_and_planned(
     assert "have no key: they go where their producers send them" in plan_text(plan, found)
 
 
-def test_a_key_of_a_megabyte_is_read_and_told_in_short(
+def test_a_key_of_a_megabyte_is_read_and_abbreviated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is hot, and not split; what people see of it fits on a line."""
@@ -135,7 +135,7 @@ def test_a_key_of_a_megabyte_is_read_and_told_in_short(
     assert (tmp_path / "plan.json").stat().st_size < 100_000
 
 
-def test_keys_that_another_partitioner_placed_are_told_and_not_planned(
+def test_keys_placed_by_another_partitioner_are_reported_and_not_planned(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By librdkafka's CRC-32: the share, the partitioner and a key stand in the snapshot and in the plan."""

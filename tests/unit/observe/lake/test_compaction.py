@@ -124,7 +124,7 @@ def test_nothing_to_join_in_files_that_are_all_broken(lake: Lake) -> None:
     assert lake.raw_index().number == 0
 
 
-def test_what_does_not_count_is_removed_an_hour_later_and_what_nobody_names_too(lake: Lake) -> None:
+def test_superseded_and_unreferenced_files_are_removed_an_hour_later(lake: Lake) -> None:
     """A joined file whose writer was killed before it could be named: not while he may still be at it."""
     join_raw(lake, Manifest(), NOW)
     folder = Path(str(lake.joined)) / FIRST

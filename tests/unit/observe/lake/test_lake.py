@@ -26,13 +26,13 @@ def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
     assert lake.newest_snapshot("orders") == lake.newest_snapshot()
 
 
-def test_empty_lake_says_what_to_run_first(tmp_path: Path) -> None:
+def test_empty_lake_names_the_commands_to_run_first(tmp_path: Path) -> None:
     """A newcomer who plans before collecting is told the two commands that come first."""
     with pytest.raises(ObserveError, match=r"no snapshot: collect samples .*pipeline run"):
         Lake(tmp_path / "nowhere", REPLICAS).newest_snapshot()
 
 
-def test_several_clusters_must_be_told_apart(tmp_path: Path) -> None:
+def test_several_clusters_require_a_choice(tmp_path: Path) -> None:
     """Guessing the cluster would act on the wrong one."""
     lake = Lake(tmp_path, REPLICAS)
     for name in ("a", "b"):
@@ -65,7 +65,7 @@ def test_files_in_the_making_are_no_samples(tmp_path: Path) -> None:
     assert [path.name for path in lake.raw_files()] == ["a.parquet", "b.parquet"]
 
 
-def test_second_writer_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
+def test_second_writer_is_rejected_and_the_first_one_continues(tmp_path: Path) -> None:
     """Two pipelines on one lake would overwrite each other's manifest."""
     lake = Lake(tmp_path, REPLICAS)
     with lake.writing():
@@ -84,7 +84,7 @@ def test_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
     assert Lake(tmp_path, REPLICAS).table("imbalance").num_rows == 0
 
 
-def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
+def test_balancers_have_folders_of_their_own(tmp_path: Path) -> None:
     """Samples of both systems lie apart; snapshots of one name lie side by side and are told by format."""
     lake = Lake(tmp_path, REPLICAS)
     other = Lake(lake.path, BUNDLES)

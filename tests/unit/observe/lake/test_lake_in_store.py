@@ -110,14 +110,14 @@ def test_collected_samples_are_there_at_once(lake: Lake) -> None:
     assert age.samples_at is not None and age.tables_until is None
 
 
-def test_a_collector_whose_bucket_is_gone_says_so(s3: ObjectStore) -> None:
+def test_a_collector_whose_bucket_is_missing_reports_it(s3: ObjectStore) -> None:
     """The tick is lost, in a sentence; the collector goes on."""
     landing = LakeSink(Lake("s3://gone-long-ago/lake", REPLICAS).raw, COLUMNS)
     with pytest.raises(ObserveError, match=r"samples cannot be written into s3://gone-long-ago/.*not exist"):
         landing.write([], "orders", NOON)
 
 
-def test_a_snapshot_is_complete_when_it_is_seen_and_copied_once(lake: Lake) -> None:
+def test_a_snapshot_is_complete_once_visible_and_copied_once(lake: Lake) -> None:
     """Its `meta.json` comes last; readers get a folder of this machine."""
     folder = lake.snapshot_folder("orders")
     (folder / "2026-2" / "partitions.parquet").write_bytes(b"still being uploaded")

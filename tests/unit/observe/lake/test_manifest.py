@@ -37,7 +37,7 @@ def test_ranges_without_rows_take_old_rows_away() -> None:
     assert manifest.tables["rates"] == ()
 
 
-def test_entries_never_overlap_whatever_comes(tmp_path: Path) -> None:
+def test_entries_never_overlap_after_any_replacement(tmp_path: Path) -> None:
     """Random replacements leave disjoint entries in order of time, and survive the trip through the file."""
     import random
 
@@ -66,7 +66,7 @@ def test_damaged_manifest_is_one_sentence_with_a_remedy(tmp_path: Path, text: st
         read_manifest(tmp_path)
 
 
-def test_lake_of_before_manifests_were_numbered_is_read_and_goes_on(tmp_path: Path) -> None:
+def test_a_lake_without_numbered_manifests_is_read(tmp_path: Path) -> None:
     """Its one file counts until the first publication, which takes its place."""
     old = '{"format": "trimtab/tables/1", "version": 41, "watermark": 7, "streams": {"s": 3}, "settings": {},'
     old += '"tables": {"rates": [{"path": "rates/old", "begin": 0, "end": 9, "first": 0, "last": 8}]}}'

@@ -147,7 +147,7 @@ def test_parts_are_read_by_columns_and_time(place: Location) -> None:
         tables.read("traffic", ["bytes"])
 
 
-def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
+def test_a_lake_without_tables_or_with_two_balancers_raises_an_error(tmp_path: Path) -> None:
     """Before anything is read."""
     with pytest.raises(TrimtabError, match="holds no tables: collect samples"):
         trimtab.tables(tmp_path)
@@ -158,7 +158,7 @@ def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
     assert "averages" in trimtab.tables(tmp_path, balancer="bundles")
 
 
-def test_an_export_writes_what_changed_and_says_what_fits_together(place: Location, tmp_path: Path) -> None:
+def test_an_export_writes_changes_and_lists_consistent_versions(place: Location, tmp_path: Path) -> None:
     """All tables, then one of which the end was computed anew, then nothing."""
     lake = published(place, "replicas")
     target = tmp_path / "delta"
@@ -193,7 +193,7 @@ def test_an_export_writes_what_changed_and_says_what_fits_together(place: Locati
         exported()
 
 
-def test_an_export_goes_to_an_object_store(s3: ObjectStore, tmp_path: Path) -> None:
+def test_an_export_writes_to_an_object_store(s3: ObjectStore, tmp_path: Path) -> None:
     """Its commits there are made by conditional writes."""
     lake = published(tmp_path / "lake", "bundles")
     target = place_of(f"{s3.bucket()}/delta")

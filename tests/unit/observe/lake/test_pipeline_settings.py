@@ -96,7 +96,7 @@ def test_tables_of_older_lakes_are_taken() -> None:
     assert bundles == shared | {f"bundles.{name}" for name in own}
 
 
-def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
+def test_a_lake_whose_manifest_names_goals_continues(tmp_path: Path) -> None:
     """Its manifest names limits, whatever they were; only what tables still depend on must be the same."""
     settings = ReplicasPipelineSettings()
     entries: dict[str, tuple[ManifestEntry, ...]] = {"imbalance": (ManifestEntry("imbalance/a", 0, 1, 0, 1),)}

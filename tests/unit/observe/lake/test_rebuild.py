@@ -36,7 +36,7 @@ def test_it_follows_on_the_tables_that_its_successor_published(tables: Path) -> 
     assert read_manifest(tables).tables == found.manifest.tables
 
 
-def test_another_run_begins_anew(tables: Path) -> None:
+def test_another_run_starts_again(tables: Path) -> None:
     """Asked for otherwise, over other files, or where no piece is left to do or none was done."""
     assert resumed_progress(tables, 0, KEY, PIECES) is not None
     assert resumed_progress(tables, 0, build_key(Manifest(), "asked otherwise"), PIECES) is None

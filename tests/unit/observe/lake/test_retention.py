@@ -51,7 +51,7 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def test_rows_go_by_whole_folders_and_stay_where_one_is_young_enough(lake: Lake) -> None:
+def test_rows_are_removed_by_whole_folders(lake: Lake) -> None:
     """Ten days before noon of day 100: day 90 has rows of the afternoon."""
     kept = found(lake, LakeSettings(table_retention_days=10))
     assert kept.tables.tables["traffic"][0].path == "traffic/90"
@@ -109,7 +109,7 @@ def test_removed_samples_count_no_more_and_the_joined_ones_neither(lake: Lake) -
     assert (lake.raw / f"date={date(0)}" / "a.parquet").is_file()
 
 
-def test_the_newest_snapshot_of_a_cluster_stays_and_those_of_other_levels_do(tmp_path: Path) -> None:
+def test_the_newest_snapshot_of_a_cluster_stays(tmp_path: Path) -> None:
     """Of one cluster all are old, of the other the newest is not; a third has newer ones of another level."""
     lake = Lake(tmp_path, REPLICAS)
 

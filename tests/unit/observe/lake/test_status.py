@@ -116,7 +116,7 @@ def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
     assert read_status(lake, "orders").last_tick == NOON
 
 
-def test_an_empty_lake_says_what_to_run(tmp_path: Path) -> None:
+def test_an_empty_lake_names_the_commands_to_run(tmp_path: Path) -> None:
     """No lake, or one without that cluster: one sentence with the commands."""
     with pytest.raises(ObserveError, match="no load of any cluster: collect samples"):
         read_status(Lake(tmp_path, REPLICAS))
@@ -149,7 +149,7 @@ def test_neither_pandas_nor_spark_is_loaded(tmp_path: Path) -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
+def test_both_balancers_of_a_lake_are_reported(tmp_path: Path) -> None:
     """Kafka's brokers are numbers, Pulsar's are names, and each balancer has resources of its own."""
     lake = one_tick(tmp_path)
     names = ("a:1", "b:1")

@@ -92,7 +92,7 @@ def test_a_writer_elsewhere_is_waited_for(tables: Location) -> None:
     assert not second.is_lost
 
 
-def test_a_writer_that_lost_its_seat_publishes_nothing(tables: Location) -> None:
+def test_a_writer_that_lost_its_lock_publishes_nothing(tables: Location) -> None:
     """It slept, was succeeded, and wakes up with tables computed from what it had read before."""
     first = acquire(tables)
     read_by_first = first.publish(with_table("rates/old"))
@@ -115,7 +115,7 @@ def test_a_writer_that_lost_its_seat_publishes_nothing(tables: Location) -> None
     assert read_manifest(tables) == done
 
 
-def test_a_publication_just_before_the_take_over_is_kept(
+def test_a_publication_just_before_the_lock_changes_hands_is_retained(
     tables: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old writer is a moment faster than the one that shuts it out: the new one goes on from there."""
@@ -172,7 +172,7 @@ def test_of_two_that_succeed_the_later_one_stays(tables: Location, monkeypatch: 
     assert last.publish(read_manifest(tables)).writer_epoch == last.writer.epoch
 
 
-def test_a_seat_nobody_can_read_is_taken_and_its_writer_shut_out(tables: Location) -> None:
+def test_an_unreadable_lock_is_replaced_and_its_writer_excluded(tables: Location) -> None:
     """A document of a later trimtab, or a damaged one: nobody to ask, so nobody is trusted."""
     VersionedDocuments(tables / FOLDER, retained=4).add(7, b"{}")
     seat = acquire(tables)
@@ -180,7 +180,7 @@ def test_a_seat_nobody_can_read_is_taken_and_its_writer_shut_out(tables: Locatio
     assert read_manifest(tables).writer_epoch == 8
 
 
-def test_a_seat_folder_that_was_removed_does_not_bring_an_old_writer_back(tables: Location) -> None:
+def test_a_removed_lock_folder_does_not_readmit_an_old_writer(tables: Location) -> None:
     """Somebody tidied up by hand: later seats still have larger numbers."""
     with hold_writer_lock(tables) as first:
         first.publish(Manifest())
@@ -199,7 +199,7 @@ def test_a_seat_folder_that_was_removed_does_not_bring_an_old_writer_back(tables
         (errno.EACCES, "permission denied; name a place that you may write"),
     ],
 )
-def test_a_folder_that_takes_nothing_is_told_and_keeps_what_it_has(
+def test_an_unwritable_folder_is_reported_and_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, told: str
 ) -> None:
     """Full, read-only or closed to us: no seat, no publication, nothing left in the making; and a seat that
@@ -277,7 +277,9 @@ with writer_lock.hold_writer_lock(place) as held:
 
 
 @pytest.mark.parametrize("phase", ["taking", "working", "publishing", "tidying", "published"])
-def test_a_writer_killed_anywhere_leaves_sound_tables_and_a_free_seat(tables: Location, phase: str) -> None:
+def test_a_writer_killed_at_any_point_leaves_valid_tables_and_a_free_lock(
+    tables: Location, phase: str
+) -> None:
     """All or nothing of what it published; the next one on this machine need not wait."""
     killed_in(tables, phase)
 
@@ -303,7 +305,7 @@ def killed_in(tables: Location, phase: str) -> None:
     assert read_manifest(tables).watermark == 5
 
 
-def test_signs_of_life_keep_the_seat(tables: Location) -> None:
+def test_heartbeats_keep_the_lock(tables: Location) -> None:
     """A writer that is at work for many leases keeps its seat, and leaves few documents behind."""
     with hold_writer_lock(tables, lease_seconds=0.3) as seat:
         begun = seat.writer.signs

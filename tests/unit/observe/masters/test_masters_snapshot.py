@@ -28,7 +28,7 @@ def sample(tick: int, kind: str, **columns: Any) -> dict[str, Any]:
     return row(tick, kind=kind, accepted=True, flags=0, **columns)
 
 
-def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
+def test_nodes_use_the_addresses_of_their_samples(tmp_path: Path) -> None:
     """Of the same tick, which may be others than before; a node that does not answer has one too."""
     states = ("alive", "dead")
     told = [

@@ -92,7 +92,7 @@ def told_of(tick: int, process: str, processed: int, busy: float, **more: Any) -
     }  # fmt: skip
 
 
-def test_counters_of_processes_become_what_was_done_since(spark: SparkSession) -> None:
+def test_counters_of_processes_become_differences(spark: SparkSession) -> None:
     """One that was not there before has done all since then; one that began anew tells nothing."""
     ticks = [{"kind": "queue_server", "tick": at(tick)} for tick in (0, 1, 2)]
     first = {"busy_squares_total": 0.25, "waited_seconds_total": 0.5, "waits": [3, 2], "accepted_total": 7}
@@ -196,7 +196,7 @@ def test_the_speed_of_a_worker_is_the_weight_that_it_does_in_a_second(spark: Spa
     assert one.standard_error == pytest.approx(1.0 * sqrt(0.1) / 3.0)
 
 
-def test_forecasts_are_held_against_what_came(spark: SparkSession) -> None:
+def test_forecasts_are_compared_with_actual_values(spark: SparkSession) -> None:
     """16 s were forecast for ten seconds later, and 15 lay there; no change would have been 3 s off.
 
     At the second tick nothing was forecast, so that there is nothing to hold against the third.
@@ -209,7 +209,7 @@ def test_forecasts_are_held_against_what_came(spark: SparkSession) -> None:
     assert [(one.actual, one.error, one.error_of_latest) for one in found] == [(15.0, 1.0, -3.0)]
 
 
-def test_queues_without_a_worker_are_not_judged(spark: SparkSession) -> None:
+def test_queues_without_a_worker_are_not_evaluated(spark: SparkSession) -> None:
     """6 and 2 s of work: half of their mean above and below it; the empty third has nobody."""
     rows = [
         {"cluster": "c", "tick": at(0), "broker": f"queue {number}", "work_load": work, "work_capacity": 10.0,

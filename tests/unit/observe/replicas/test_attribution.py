@@ -68,7 +68,7 @@ def test_a_leader_pays_for_producers_and_consumers_a_follower_for_its_copy(spark
     assert found.cpu_method == "measured"
 
 
-def test_what_leaders_send_to_followers_stands_apart(spark: SparkSession) -> None:
+def test_traffic_from_leaders_to_followers_is_separate(spark: SparkSession) -> None:
     """Two followers in sync take 800 B/s each; one that lags is not counted; a leader alone sends nothing."""
     for in_sync, sent in (([1, 2, 3], 1600), ([1, 3], 800), ([1], 0), ([], 0)):
         assert roles(spark, window(in_sync=in_sync), MODEL).replication_out == sent

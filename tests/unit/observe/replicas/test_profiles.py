@@ -96,7 +96,7 @@ def test_days_stand_in_for_weeks(spark: SparkSession) -> None:
     assert (once.by, once["count"], once.leader_load.network_in) == ("day", 2, 20.0), "one week is no profile"
 
 
-def test_no_more_weeks_than_asked_for(spark: SparkSession) -> None:
+def test_no_more_weeks_than_requested(spark: SparkSession) -> None:
     """Of four weeks that were seen, two asked for, the newest two count."""
     rows = [hour(5 + 168 * week, 10.0 * 2**week) for week in range(4)] + [hour(5 + 4 * 168 - 24, 0.0)]
     found = profiled(spark, rows, weeks=2)[5 + 4 * 168]
@@ -116,7 +116,7 @@ def test_a_profile_is_known_a_day_before(spark: SparkSession) -> None:
 
 @given(rate=st.floats(0, 1e9), days=st.integers(2, 20), gaps=st.sets(st.integers(0, 20), max_size=4))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_profile_of_what_never_changes_is_that(
+def test_the_profile_of_a_constant_load_is_constant(
     spark: SparkSession, rate: float, days: int, gaps: set[int]
 ) -> None:
     """Days may be missing: every profile there is says the same as every hour did."""
@@ -128,7 +128,7 @@ def test_the_profile_of_what_never_changes_is_that(
         assert row.leader_load.network_in >= 0
 
 
-def test_a_piece_is_made_of_what_the_stage_declares(spark: SparkSession) -> None:
+def test_a_day_computed_from_the_declared_reach_equals_the_whole(spark: SparkSession) -> None:
     """Three weeks at once, and a day of it from the hours in its reach alone: the same, to the last bit.
 
     It is what makes stream and batch agree: what a step reads, and what it makes anew, follow from the reach.
@@ -155,7 +155,7 @@ def test_a_piece_is_made_of_what_the_stage_declares(spark: SparkSession) -> None
     assert (begin + (260 + 168) * HOUR, begin + (260 + 168) * HOUR + 1) in forward(changed, reach)
 
 
-def test_who_came_is_told_once(spark: SparkSession) -> None:
+def test_an_arrived_replica_is_reported_once(spark: SparkSession) -> None:
     """Broker 3 comes in hour 2, in place of 2; after a gap of a day and an hour nobody knows."""
     held = {1: [1, 2], 2: [3, 1], 3: [1, 3], 28: [4, 5], 29: [4, 5, 1]}
     rows = [hour(number, 1.0) | {"replicas": those} for number, those in held.items()]

@@ -187,7 +187,7 @@ def test_idle_cpu_apart_leaves_loads_alone(tmp_path: Path) -> None:
     assert found.partitions.follower_load[0, CPU] == pytest.approx((50 + 150) / 2 * 0.002)
 
 
-def test_idle_cpu_in_replicas_adds_up_to_what_was_measured(tmp_path: Path) -> None:
+def test_idle_cpu_in_replicas_adds_up_to_the_measurement(tmp_path: Path) -> None:
     """Spread over replicas, the sum of role loads is load plus base, broker by broker."""
     apart, spread = loaded(tmp_path / "apart"), loaded(tmp_path / "spread", cpu_base="replicas")
     difference = spread.broker_load()[:, CPU] - apart.broker_load()[:, CPU]
@@ -195,7 +195,7 @@ def test_idle_cpu_in_replicas_adds_up_to_what_was_measured(tmp_path: Path) -> No
     assert spread.brokers.capacity[:, CPU].tolist() == [4.0, 4.0]
 
 
-def test_network_without_capacity_is_levelled_but_never_too_full(tmp_path: Path) -> None:
+def test_network_without_capacity_is_balanced_but_never_overloaded(tmp_path: Path) -> None:
     """All brokers get one nominal capacity, at least twice the load of the whole cluster, and it is said."""
     found = loaded(tmp_path)
     nominal = found.brokers.capacity[:, NETWORK_IN]
@@ -230,7 +230,7 @@ def profile(hour: int, number: int, network_in: float, by: str = "week") -> dict
     }  # fmt: skip
 
 
-def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
+def test_the_next_hours_are_forecast_from_profiles(tmp_path: Path) -> None:
     """It is past 5: the hour that ends at 7 comes first. What has no profile goes on as it is; CPU is the
     fit's, and disks stay as full as they are.
     """
@@ -255,7 +255,7 @@ def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
     assert told == {"hours": 24, "by_week_share": 1 / 48, "by_day_share": 1 / 48, "recent_share": 46 / 48}
 
 
-def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
+def test_too_little_history_yields_no_hours_with_a_note(tmp_path: Path) -> None:
     """On the first day there is no profile; unless profiles are asked for, nothing is said of them."""
     rates, brokers = [partition(0, [1, 2])], [member(1), member(2)]
     asked = dataclasses.replace(SETTINGS, profile_weeks=4)
@@ -269,7 +269,7 @@ def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
     assert "x_load_forecast" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
 
 
-def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
+def test_arrival_times_of_replicas_are_reported_by_the_hour(tmp_path: Path) -> None:
     """Broker 2 came in the hour that ended at 4, an hour and 30 s ago, and once before; 1 came to another
     partition; 9 has gone again.
     """
@@ -290,7 +290,7 @@ def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
     assert found.partitions.settled_seconds.tolist() == [3630.0, 7230.0]
 
 
-def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) -> None:
+def test_the_trend_counts_if_it_was_more_accurate_over_the_last_day(tmp_path: Path) -> None:
     """Network in was off by 8 of 80 by the profile and by 4 with the trend: the trend's 12.5 counts, not the
     profile's 10. Network out by 1 and by 2: its profile counts. An error of 25 hours ago says nothing. Disks
     stay as full as they are.

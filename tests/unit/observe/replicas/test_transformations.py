@@ -71,7 +71,7 @@ def test_copies_of_a_sample_become_the_one_received_first(spark: SparkSession) -
         assert (row.processors, row.copies, row.late_copies, row.accepted) == (4.0, 3, 1, True)
 
 
-def test_cleaning_in_pieces_is_cleaning_at_once(spark: SparkSession) -> None:
+def test_cleaning_in_parts_equals_cleaning_the_whole(spark: SparkSession) -> None:
     """The stream cleans what it has, and later that with what came since: nothing may depend on the
     pieces.
     """
@@ -108,7 +108,7 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
     assert len(ordered(deduplicated(typed_rows, FORM, []))) == 7
 
 
-def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSession) -> None:
+def test_the_previous_tick_suffices_if_it_has_the_same_entities(spark: SparkSession) -> None:
     """A micro-batch looks no further back than it must, and further where some entity was not there then."""
     brokers = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (0, 1)}
     rows = [
@@ -153,7 +153,7 @@ def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSe
     assert [row.cpu_ns for row in near] == [100, 100]
 
 
-def test_a_micro_batch_learns_what_history_does(spark: SparkSession) -> None:
+def test_a_micro_batch_yields_the_same_rows_as_history(spark: SparkSession) -> None:
     """It sums up the time before instead of ordering it: the same rows, also where ticks go out of sight in
     its midst, the log was cut, nothing was taught yet, or a topic has no name.
     """
@@ -241,7 +241,7 @@ def test_json_that_is_none_is_counted_as_unreadable(spark: SparkSession) -> None
     assert (bad.kind, bad.flags, bad.accepted) == ("unreadable", SampleFlag.UNREADABLE, False)
 
 
-def test_intervals_that_tell_no_rate(spark: SparkSession) -> None:
+def test_intervals_that_yield_no_rate(spark: SparkSession) -> None:
     """First sample, restart, hole and a clock that goes back: flagged, and no change is computed."""
     rows = [
         sample(0, "broker", broker=1, cpu_time_ns=100, bytes_in_total=1000),
@@ -266,7 +266,7 @@ def test_intervals_that_tell_no_rate(spark: SparkSession) -> None:
     assert found[5].elapsed_us == 90_000_000, "by the reader's clock, which had gone back"
 
 
-def test_missed_tick_is_told_from_a_slow_collector(spark: SparkSession) -> None:
+def test_missed_tick_is_distinguished_from_a_slow_collector(spark: SparkSession) -> None:
     """Broker 2 has no sample at a tick where broker 1 has: its next rate spans two ticks and says so."""
     rows = [sample(tick, "broker", broker=1, cpu_time_ns=tick) for tick in range(3)]
     rows += [sample(tick, "broker", broker=2, cpu_time_ns=tick) for tick in (0, 2)]
@@ -300,7 +300,7 @@ def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSessi
     assert last.flags & SampleFlag.COPYING
 
 
-def test_growth_is_the_same_looked_up_or_put_in_order(spark: SparkSession) -> None:
+def test_growth_is_the_same_by_lookup_and_by_sorting(spark: SparkSession) -> None:
     """A step may hold too many samples to be looked up in memory: the same rows, also of a topic without a
     name, a partition without replicas, one whose replicas are all outsiders, and one that several groups
     read.
@@ -393,7 +393,7 @@ def topic_counter(tick: int, broker: int, total: int, topic: str = "t") -> dict[
     )
 
 
-def test_a_leadership_that_left_leaves_its_bytes_to_nobody(spark: SparkSession) -> None:
+def test_bytes_of_a_transferred_leadership_are_attributed_to_no_broker(spark: SparkSession) -> None:
     """Broker 1 leads partitions 0 and 1, which take 10 and 90 kB a tick, until 1 moves to broker 2 within the
     third interval. What broker 1 counted then is partly partition 1's: partition 0 has what its log gained,
     said to be no counter's. Other topics, and the intervals before and after, are counted.

@@ -179,7 +179,7 @@ def test_only_whole_weeks_count_and_two_make_a_line(told: dict[str, Any]) -> Non
 
 
 @pytest.mark.spark
-def test_the_day_before_is_not_over_when_a_trend_is_told(told: dict[str, Any]) -> None:
+def test_a_trend_uses_the_day_before_the_previous_one(told: dict[str, Any]) -> None:
     """Hours of day 23 (from 0 o'clock on) are told a day before: day 22 is not over then, day 21 is."""
     assert told["and the day before"].leader_load == told["growing"].leader_load
     assert told["another last day"].leader_load != told["growing"].leader_load
@@ -190,13 +190,13 @@ def test_the_day_before_is_not_over_when_a_trend_is_told(told: dict[str, Any]) -
 
 
 @pytest.mark.spark
-def test_weeks_of_nothing_say_nothing(told: dict[str, Any]) -> None:
+def test_weeks_without_load_yield_no_trend(told: dict[str, Any]) -> None:
     """The profile stays, whether there was no load or no signal."""
     assert (told["nothing"].leader_load.cpu, told["nothing"].leader_load.network_in) == (0.5, 100.0)
 
 
 @pytest.mark.spark
-def test_errors_are_of_the_hour_that_came(spark: SparkSession) -> None:
+def test_errors_belong_to_the_forecast_hour(spark: SparkSession) -> None:
     """Expected 20, with the trend 26, yesterday 18; 24 came. A disk was expected to stay at 8."""
     hours = frame(spark, [row(5, 18.0), row(29, 24.0, disk=9.0), row(30, 7.0)], HOURS)
     told = frame(spark, [row(29, 20.0, disk=3.0), row(30, 5.0), row(31, 5.0)], PROFILES)
@@ -212,7 +212,7 @@ def test_errors_are_of_the_hour_that_came(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_a_piece_is_made_of_what_the_stages_declare(spark: SparkSession) -> None:
+def test_a_day_computed_from_the_declared_reaches_equals_the_whole(spark: SparkSession) -> None:
     """Four weeks at once, and a day of it from the rows in reach alone: the same, to the last bit.
 
     It is what makes stream and batch agree.
@@ -254,7 +254,7 @@ def errors_of(rows: list[tuple[float, float, float]]) -> pa.Table:
     return pa.table({"actual": structs(actual)} | dict(zip(METHODS, map(structs, ways), strict=True)))
 
 
-def test_the_error_is_a_share_of_what_came() -> None:
+def test_the_error_is_a_share_of_the_actual_load() -> None:
     """|−3| + |1| of 10 + 30 by the profile, |1| + |−4| with the trend: the trend is not used."""
     found = backtest_of(errors_of([(10.0, -3.0, 1.0), (30.0, 1.0, -4.0)]))
     assert found.share[:2, NETWORK_IN].tolist() == [0.1, 0.125]

@@ -44,7 +44,7 @@ def test_fast_starts_have_room_for_compiled_code() -> None:
     assert int(heavy["spark.sql.codegen.hugeMethodLimit"]) <= 8000
 
 
-def test_spark_starts_from_its_archive_where_there_is_one(
+def test_spark_starts_from_its_archive_if_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fast or heavy, of this Spark and Java; a path that Spark would cut in two is not given."""
@@ -110,14 +110,14 @@ def test_any_setting_of_sparks_own(tmp_path: Path) -> None:
     assert "night" not in repr(found)
 
 
-def test_a_server_of_spark_connect_that_is_not_there_is_told_at_once() -> None:
+def test_an_unreachable_spark_connect_server_is_reported_immediately() -> None:
     """Spark's client would try for ten minutes."""
     with pytest.raises(ObserveError, match=r"Spark Connect at sc://127.0.0.1:1 does not answer: .*refused"):
         spark_session(SessionSettings(master="sc://127.0.0.1:1"))
 
 
 @pytest.mark.skipif(find_spec("grpc") is not None, reason="the client of Spark Connect is installed")
-def test_the_client_of_spark_connect_is_named_where_it_is_missing(tmp_path: Path) -> None:
+def test_a_missing_spark_connect_client_is_named(tmp_path: Path) -> None:
     """It is an extra of PySpark's own."""
     land_by_tick(SyntheticCluster(brokers=2, partitions=1).raw(1), tmp_path / "raw")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -147,7 +147,7 @@ def test_a_stream_over_spark_connect_is_refused(tmp_path: Path) -> None:
         ({"packages": ("hadoop-aws",)}, "'hadoop-aws' is no Maven coordinate"),
     ],
 )
-def test_what_spark_would_only_say_later_is_refused(wrong: dict[str, object], told: str) -> None:
+def test_invalid_spark_settings_are_rejected_early(wrong: dict[str, object], told: str) -> None:
     """Half a minute and a stack trace later."""
     with pytest.raises(SettingsError, match=told):
         SessionSettings(**wrong)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ def test_addresses_are_those_of_hadoop() -> None:
     assert spark_address(StorePath("gs://bucket", "a")) == "gs://bucket/a"
 
 
-def test_what_the_environment_says_of_the_store_reaches_spark() -> None:
+def test_store_settings_of_the_environment_reach_spark() -> None:
     """The same variables that the collector uses, for this bucket alone; the rest is left to Hadoop."""
     environment = {
         "AWS_ACCESS_KEY_ID": "key",

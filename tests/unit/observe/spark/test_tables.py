@@ -44,7 +44,9 @@ def compiling(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("ranges", RANGES)
-def test_rows_made_here_are_kept_as_rows_read_are(compiling: SparkSession, ranges: Ranges) -> None:
+def test_rows_from_memory_and_rows_from_files_pass_the_same_filter(
+    compiling: SparkSession, ranges: Ranges
+) -> None:
     """Both filters keep the same rows, at the edges too."""
     rows = compiling.range(-10, 10).selectExpr(f"timestamp_micros(id + {START}) as tick", "id")
     kept = {row.id for row in rows.where(is_inside("tick", ranges)).collect()}
@@ -52,7 +54,7 @@ def test_rows_made_here_are_kept_as_rows_read_are(compiling: SparkSession, range
     assert kept == {at - START for begin, end in ranges for at in range(begin, end) if -10 <= at - START < 10}
 
 
-def test_a_micro_batch_does_not_compile_what_the_one_before_has(
+def test_a_micro_batch_reuses_the_code_of_the_previous_one(
     compiling: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bounds of rows made here are no part of the code: it is the same for any micro-batch."""
@@ -70,7 +72,7 @@ def test_a_micro_batch_does_not_compile_what_the_one_before_has(
 @pytest.mark.parametrize(
     ("first", "last"), [(0, 5), (1, 1), (1, 2), (2, 4), (4, 9)], ids=lambda at: f"tick {at}"
 )
-def test_rows_outside_what_is_asked_for_stay_away(
+def test_rows_outside_the_requested_range_are_excluded(
     spark: SparkSession, tmp_path: Path, first: int, last: int
 ) -> None:
     """Entries that lie inside, across an edge, and outside: each row in the range once, no other."""

@@ -42,7 +42,7 @@ def rows_of(folder: Path) -> dict[str, list[int]]:
     }
 
 
-def test_each_row_lies_in_its_day_once_however_often_it_is_landed(
+def test_each_row_is_in_its_day_once_however_often_it_is_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream that was killed in mid-landing does the micro-batch again, maybe cut into other tasks."""
@@ -59,7 +59,7 @@ def test_each_row_lies_in_its_day_once_however_often_it_is_landed(
     assert not (tmp_path / f".{NAME}").exists()
 
 
-def test_a_landed_file_is_history_once_its_micro_batch_is_published(
+def test_a_written_file_is_history_once_its_micro_batch_is_published(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Before that the stream will land it again."""

@@ -26,7 +26,7 @@ def at(minute: int) -> int:
     return microseconds(NOON + datetime.timedelta(minutes=minute))
 
 
-def test_each_cluster_goes_on_from_its_own_newest_row(tmp_path: Path) -> None:
+def test_each_cluster_continues_from_its_own_newest_row(tmp_path: Path) -> None:
     """One cluster lags behind the other, one has nothing new and is not asked about, one is new."""
     lake = lake_with(
         tmp_path,
@@ -40,7 +40,7 @@ def test_each_cluster_goes_on_from_its_own_newest_row(tmp_path: Path) -> None:
     assert found == [(at(1), at(1) + 1), (at(3), at(3) + 1)]
 
 
-def test_a_table_without_earlier_rows_goes_on_from_nothing(tmp_path: Path) -> None:
+def test_a_table_without_earlier_rows_starts_empty(tmp_path: Path) -> None:
     """The first step, and a batch over everything."""
     lake = lake_with(tmp_path, {"averages": rows("a", 4), "cleaned": rows("a", 4)}, BUNDLES)
     assert newest_before(lake, lake.manifest(), "averages", [(at(4), at(5))]) == []

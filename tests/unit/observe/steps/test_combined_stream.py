@@ -51,7 +51,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Event]:
     return found
 
 
-def test_each_level_with_samples_has_its_stream(tmp_path: Path, begun: dict[str, threading.Event]) -> None:
+def test_each_balancer_with_samples_has_its_stream(tmp_path: Path, begun: dict[str, threading.Event]) -> None:
     """Pulsar's samples begin to arrive while Kafka's stream is running; Ctrl-C ends both."""
     lakes, stop, told = views(tmp_path), threading.Event(), []
 
@@ -88,7 +88,9 @@ def test_a_stream_that_fails_ends_the_other(
     assert all(ended.is_set() for ended in begun.values())
 
 
-def test_a_batch_takes_the_levels_that_have_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_includes_the_balancers_that_have_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A lake without Pulsar's samples is not even asked for them."""
     lakes, done = views(tmp_path), []
     monkeypatch.setattr(

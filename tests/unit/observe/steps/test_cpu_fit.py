@@ -77,7 +77,7 @@ def test_a_fit_that_explains_nothing_is_not_used() -> None:
     np.testing.assert_allclose((load @ fit.cost).mean(), cores.mean())
 
 
-def test_share_of_an_absent_cause_goes_to_the_others() -> None:
+def test_share_of_an_absent_cause_is_assigned_to_the_others() -> None:
     """Without consumers the CPU is what producing and replicating cost."""
     load = carried(3)
     load[:, 1] = 0.0
@@ -88,7 +88,7 @@ def test_share_of_an_absent_cause_goes_to_the_others() -> None:
     assert fit.cost[1] == 0.0
 
 
-def test_silent_cluster_costs_nothing() -> None:
+def test_idle_cluster_costs_nothing() -> None:
     """No traffic at all: no cost is invented, and nothing divides by zero."""
     fit = fit_cpu(np.full(30, 0.02), np.zeros((30, 3)), SHARES)
     assert (fit.cost == 0).all()

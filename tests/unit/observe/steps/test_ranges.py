@@ -23,9 +23,7 @@ def test_merging_keeps_every_instant_once(ranges: list[tuple[int, int]], apart: 
 
 
 @given(RANGES, st.integers(0, 40))
-def test_what_a_change_reaches_depends_on_nothing_outside_what_is_read(
-    ranges: list[tuple[int, int]], reach: int
-) -> None:
+def test_the_reach_of_a_change_depends_only_on_rows_read(ranges: list[tuple[int, int]], reach: int) -> None:
     """A row at t depends on [t - reach, t]: every changed instant's dependants are made, with all they
     need.
     """
@@ -41,7 +39,7 @@ def test_what_a_change_reaches_depends_on_nothing_outside_what_is_read(
 
 
 @given(RANGES, st.integers(0, 20), st.integers(0, 20))
-def test_stretches_apart_reach_what_lies_in_them_and_no_more(
+def test_separate_ranges_reach_only_their_own_rows(
     ranges: list[tuple[int, int]], near: int, longer: int
 ) -> None:
     """A row at t depends on [t - far, t - near] alone, as a forecast does on the same hour of last week."""

@@ -49,7 +49,7 @@ def test_usage_is_shared_out_by_throughput_and_the_rest_stays_with_the_broker() 
     assert snapshot.bundles.sessions.tolist() == [5, 5]
 
 
-def test_ticks_before_are_views_and_tell_who_left() -> None:
+def test_previous_ticks_become_views_with_departed_bundles() -> None:
     """The newest first; a bundle that had another owner has departed from it."""
     ticks = [
         ReportTick(60.0, {"h1:8080": report(40.0, b0=1e5, b1=1e5), "h2:8080": report(10.0)}),
@@ -61,7 +61,7 @@ def test_ticks_before_are_views_and_tell_who_left() -> None:
     assert [(one.bundle, one.broker, one.at) for one in snapshot.departures] == [(key(1), "h1:8080", 120.0)]
 
 
-def test_trim_levels_a_stream_and_never_sends_back_within_the_grace_time() -> None:
+def test_trim_balances_a_stream_and_returns_no_bundle_within_the_grace_time() -> None:
     """In the simulated world: what was uneven for three ticks is balanced, and then left alone."""
     loads = {f"b{number}": 1e5 for number in range(8)}
     recorded = {"h1:8080": report(160.0, **loads), "h2:8080": report(0.0)}
@@ -77,7 +77,7 @@ def test_trim_levels_a_stream_and_never_sends_back_within_the_grace_time() -> No
     assert set(acted.facts["reasons"]) == set(acted.destinations)
 
 
-def test_load_that_comes_and_goes_is_not_run_after() -> None:
+def test_alternating_load_causes_no_moves() -> None:
     """Every third tick is even: no three in a row are not, and nothing moves."""
     uneven = {"h1:8080": report(150.0, b0=1e5, b1=1e5, b2=1e5), "h2:8080": report(50.0, b3=1e5)}
     even = {"h1:8080": report(100.0, b0=1e5, b1=1e5, b2=1e5), "h2:8080": report(100.0, b3=1e5)}
@@ -88,7 +88,7 @@ def test_load_that_comes_and_goes_is_not_run_after() -> None:
     assert all(not decision.unloads for decision in decided)
 
 
-def test_one_decision_does_not_depend_on_what_is_drawn() -> None:
+def test_one_decision_does_not_depend_on_the_seed() -> None:
     """Other seeds, same decision."""
     loads = {f"b{number}": 1e5 * (1 + number) for number in range(6)}
     recorded = {"h1:8080": report(150.0, **loads), "h2:8080": report(10.0)}

@@ -66,7 +66,7 @@ def test_two_policies_that_overlap_are_too_small_together() -> None:
     assert "2 isolation policies" in plan.problems[0].text
 
 
-def test_what_excluded_bundles_leave_of_a_broker_counts() -> None:
+def test_load_of_excluded_bundles_counts_for_their_broker() -> None:
     """50 units of an excluded namespace stay on the one broker that the policy allows to 40 others."""
     snapshot = small_snapshot(
         [0, 0, 1], [40, 50, 1], namespaces=["a/n", "keep/n", "o/n"], policies=only("a/n", "b0")
@@ -77,7 +77,7 @@ def test_what_excluded_bundles_leave_of_a_broker_counts() -> None:
     assert planned(snapshot).verdict is not Verdict.INFEASIBLE
 
 
-def test_a_broker_that_is_too_full_by_what_stays_is_proven_infeasible() -> None:
+def test_a_broker_overloaded_by_fixed_bundles_is_proven_infeasible() -> None:
     """90 units of excluded bundles, beside one that could leave: no plan brings the broker to 80."""
     snapshot = small_snapshot([0, 0, 0, 1], [45, 45, 5, 10], namespaces=["keep/n", "keep/n", "o/n", "o/n"])
     plan = planned(snapshot, replace(WIDE, excluded_namespaces=("keep/*",)))
@@ -111,7 +111,7 @@ def test_theta_that_is_missed_after_a_move_that_helps_is_incomplete() -> None:
     assert plan.verdict is Verdict.INCOMPLETE
 
 
-def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
+def test_bundles_outside_their_policy_are_listed_and_stay_by_default() -> None:
     """They break no goal: the plan is balanced, and names bundles, broker and policy."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
     plan = planned(snapshot)
@@ -125,7 +125,7 @@ def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
     assert "t/.* (primary b1 b2)" in found.text
 
 
-def test_bundles_outside_their_policy_move_if_asked() -> None:
+def test_bundles_outside_their_policy_move_if_configured() -> None:
     """To brokers that the policy names, and the finding is gone; the bound counts their clients."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
     plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, policy_violations="move"))
@@ -142,7 +142,7 @@ def test_bundles_outside_their_policy_move_if_asked() -> None:
     assert "bundles.excluded_namespaces names" in of_kind(excluded, "unmovable_bundles")[0].text
 
 
-def test_a_broker_that_is_meant_for_others_is_outside_too() -> None:
+def test_a_bundle_on_another_namespaces_primary_broker_is_outside_its_policy() -> None:
     """A namespace without a policy may not be on another's primary broker; a secondary one is allowed."""
     snapshot = small_snapshot([0, 1], [10, 10], policies=only("other/.*", "b0"))
     assert [one.kind for one in planned(snapshot).problems] == ["policy_violations"]
@@ -158,7 +158,7 @@ def test_no_broker_in_service_is_the_reason_and_not_the_grace_time() -> None:
     assert "grace" not in plan.problems[0].text
 
 
-def test_a_policy_that_names_nobody_in_service_is_the_reason() -> None:
+def test_a_policy_without_a_broker_in_service_is_one_problem() -> None:
     """Eight bundles of one policy are one problem with that policy."""
     snapshot = small_snapshot(
         [0] * 8 + [1],
@@ -175,7 +175,7 @@ def test_a_policy_that_names_nobody_in_service_is_the_reason() -> None:
     assert "8 bundles" in found.text
 
 
-def test_a_drain_that_waits_for_the_grace_time_is_incomplete_and_says_until_when() -> None:
+def test_a_drain_within_the_grace_time_is_incomplete_until_a_stated_time() -> None:
     """The only other broker is the one that the bundle left 600 s ago: 1,200 s remain of half an hour."""
     snapshot = small_snapshot([0, 1], [10, 10], in_service=[False, True])
     left = (Departure(snapshot.bundles.key[0], "b1:8080", AT - 600.0),)
@@ -187,7 +187,7 @@ def test_a_drain_that_waits_for_the_grace_time_is_incomplete_and_says_until_when
     assert "from going back to b1:8080, until 2026-11-21T05:20:00Z" in found.text
 
 
-def test_a_broker_that_restarted_stays_empty_for_the_grace_time_and_that_is_said() -> None:
+def test_a_restarted_broker_stays_empty_for_the_grace_time_with_a_reason() -> None:
     """All bundles left it ten minutes ago, the first five seconds before the last."""
     snapshot = small_snapshot([0, 0, 1, 1, 0, 1], [10] * 6, brokers=3)
     left = tuple(
@@ -228,7 +228,7 @@ def test_system_bundles_on_brokers_out_of_service_are_left_undone() -> None:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_excluded_namespaces_leave_brokers_out_of_service_unless_told_to_stay(leaves: bool) -> None:
+def test_excluded_namespaces_leave_drained_brokers_unless_configured_to_stay(leaves: bool) -> None:
     """Exclusion from balancing is no exclusion from evacuation; a setting makes it one, and then exit 3."""
     snapshot = small_snapshot([0, 1], [10, 10], namespaces=["a/keep", "t/n"], in_service=[False, True])
     settings = replace(WIDE, excluded_namespaces=("a/*",), evacuate_excluded_namespaces=leaves)

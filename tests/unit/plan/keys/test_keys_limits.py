@@ -40,7 +40,7 @@ def split(plan: KeysPlan) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["k" * 2**20, "0x" + "ff" * 2**20], ids=["text", "bytes"])
-def test_a_key_of_a_megabyte_is_not_split_and_told_in_short(name: str) -> None:
+def test_a_key_of_a_megabyte_is_not_split_and_is_abbreviated(name: str) -> None:
     """A table with it would be larger than what brokers take; sentences show its beginning."""
     snapshot = a_snapshot(HOT, a_key(name, 0, 90.0, 0), capacity=80.0)
     plan = plan_keys(snapshot, SETTINGS)
@@ -61,7 +61,7 @@ def test_the_longest_key_that_is_split() -> None:
         assert split(plan) == ([name] if there else [])
 
 
-def test_a_long_key_that_was_split_goes_together_again() -> None:
+def test_a_long_split_key_is_merged_again() -> None:
     """A table that somebody published by other means may name one; that it goes out of it needs no room."""
     name = "k" * 2000
     snapshot = a_snapshot({0: 10.0, 1: 90.0, 2: 90.0, 3: 90.0}, a_key(name, 0, 10.0, 0, 1), capacity=100.0)
@@ -91,7 +91,7 @@ def test_more_hot_keys_than_a_record_of_a_broker_holds() -> None:
     assert 0.9 * TABLE_BYTES < written <= TABLE_BYTES < BROKERS_TAKE
 
 
-def test_what_stands_in_the_table_in_force_takes_room_too() -> None:
+def test_entries_of_the_table_in_force_count_for_its_size() -> None:
     """A group that is elsewhere, and a key that is split."""
     plain = TableCapacity.remaining(a_snapshot(HOT, a_key("ann", 0, 90.0, 0))).left
     assert TableCapacity.remaining(a_snapshot(HOT, places={4: 1})).left == plain - 80
@@ -141,7 +141,7 @@ def without_keys(*loads: float, keys: tuple[HotKey, ...] = (), groups: dict[int,
     return replace(found, quality=replace(found.quality, extra=extra), partitions=parts)
 
 
-def test_records_without_a_key_are_said_to_fill_a_partition() -> None:
+def test_records_without_a_key_are_reported_as_the_cause() -> None:
     """100 of 110 records/s have none: to blame its largest group, of five, would be wrong."""
     snapshot = without_keys(110.0, 10.0, 10.0, 10.0, groups={0: 5.0, 4: 5.0, 1: 10.0, 2: 10.0, 3: 10.0})
     told = problem(plan_keys(snapshot, SETTINGS), "unmet_goal").text

@@ -29,7 +29,7 @@ def changes(plan: KeysPlan) -> list[tuple[str, str, tuple[int, ...], tuple[int, 
     return [(str(one.kind), one.name, one.before, one.after) for one in plan.moves]
 
 
-def test_groups_move_until_partitions_are_level() -> None:
+def test_groups_move_until_partitions_are_balanced() -> None:
     """12.75 too much in partition 0, room for 7.25 elsewhere: the largest that fits; at last the smallest."""
     plan = plan_keys(a_snapshot(FINE), SETTINGS)
     assert changes(plan) == [
@@ -45,14 +45,14 @@ def test_groups_move_until_partitions_are_level() -> None:
     assert [one.after_per_second for one in plan.drains] == [25.0] * 4
 
 
-def test_what_is_level_enough_stays() -> None:
+def test_a_deviation_within_epsilon_causes_no_moves() -> None:
     """27.4 of a mean of 25 is beyond nine tenths of ε, and within ε: nothing is begun for that."""
     rates = {0: 25.4, 4: 2.0, 1: 24.2, 2: 24.2, 3: 24.2}
     plan = plan_keys(a_snapshot(rates), SETTINGS)
     assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
-def test_a_group_that_is_too_large_is_told() -> None:
+def test_a_group_larger_than_the_band_is_reported() -> None:
     """60, 20, 20, 20 in groups of 30, 20 and 10: the best there is leaves 40 and 20 about a mean of 30."""
     plan = plan_keys(a_snapshot({0: 30.0, 4: 20.0, 8: 10.0, 1: 20.0, 2: 20.0, 3: 20.0}), SETTINGS)
     assert [(name, after) for _, name, _, after in changes(plan)] == [("8", (1,)), ("4", (2,))]
@@ -112,7 +112,7 @@ def test_one_key_can_be_more_than_a_consumer_does() -> None:
     assert changes(plan)[0][3] == (0, 1, 2)
 
 
-def test_partitions_are_added_where_nothing_else_helps() -> None:
+def test_partitions_are_added_if_nothing_else_helps() -> None:
     """210 records/s, 48 of a consumer at θ: five; up to the cap, else the plan says how many are missing."""
     snapshot = a_snapshot(HOT, capacity=60.0)
     added = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
@@ -137,7 +137,7 @@ def test_no_partition_is_added_so_soon_after_the_last() -> None:
         assert plan_keys(after, settings).partitions == 5
 
 
-def test_consumers_are_asked_for_where_they_have_several_partitions() -> None:
+def test_missing_consumers_are_reported_if_some_have_several_partitions() -> None:
     """180 records/s want four consumers at 48; there are two, with two partitions each."""
     rates = {group: 45.0 for group in range(4)}
     snapshot = a_snapshot(rates, capacity=30.0, consumer_capacity=60.0)
@@ -154,7 +154,7 @@ def test_keys_that_are_hashed_are_not_split() -> None:
     assert "hashed_keys" in {one.kind for one in plan.problems}
 
 
-def test_backlogs_drain_by_what_is_left_of_the_consumer() -> None:
+def test_backlogs_drain_with_the_consumers_spare_capacity() -> None:
     """1,000 records wait; 100 can be done and 120 come: never. With 55 a second: 22.2 seconds."""
     snapshot = a_snapshot(HOT, a_key("ann", 0, 90.0, 0), capacity=100.0)
     waiting = (replace(snapshot.partitions[0], backlog=1000), *snapshot.partitions[1:])
@@ -169,7 +169,7 @@ def test_an_idle_topic_is_left_alone() -> None:
     assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
-def test_a_plan_taken_back_leads_where_it_came_from() -> None:
+def test_an_inverted_plan_restores_the_original_places() -> None:
     """Moves the other way round; partitions that were added stay, and it is a plan as files have it."""
     snapshot = a_snapshot(HOT, capacity=60.0)
     plan = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
@@ -194,7 +194,7 @@ def applied(snapshot: KeysSnapshot, plan: KeysPlan, rates: Mapping[int, float]) 
 
 @settings(max_examples=60)
 @given(rates=RATES, hot=st.floats(0.0, 2000.0), capacity=st.sampled_from([None, 50.0, 300.0, 5000.0]))
-def test_every_plan_keeps_what_it_promises(
+def test_every_plan_satisfies_its_invariants(
     rates: dict[int, float], hot: float, capacity: float | None
 ) -> None:
     """Nothing is lost, the fullest gets no fuller, nothing moves twice, what is balanced is left alone."""

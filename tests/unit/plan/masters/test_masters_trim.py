@@ -48,7 +48,7 @@ def test_masters_that_piled_up_are_spread() -> None:
     assert plan.version == 3
 
 
-def test_what_is_level_stays() -> None:
+def test_a_balanced_store_gets_no_transfers() -> None:
     """Nothing to do, and nothing done."""
     plan = plan_masters(a_snapshot(*(a_group(number, number % 3) for number in range(6))), MastersSettings())
     assert (plan.moves, plan.verdict) == ((), Verdict.BALANCED)
@@ -115,7 +115,7 @@ def test_weights_are_shares() -> None:
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
 
 
-def test_nobody_gets_what_it_is_behind_in() -> None:
+def test_no_node_gets_a_group_in_which_it_lags() -> None:
     """Node 1 is not able: node 2 gets what it can, and the plan says that it is not enough."""
     groups = [a_group(number, 0, able=(0, 2)) for number in range(6)]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
@@ -123,7 +123,7 @@ def test_nobody_gets_what_it_is_behind_in() -> None:
     assert plan.verdict is Verdict.IMPROVED
 
 
-def test_a_group_that_nobody_can_have_is_told() -> None:
+def test_a_group_without_an_eligible_node_is_reported() -> None:
     """Its master is dead and no other node is there: no plan can help, and the plan says so."""
     plan = plan_masters(
         a_snapshot(a_group(0, 0, able=()), states=(NodeState.DEAD, NodeState.ALIVE)), MastersSettings()
@@ -140,7 +140,7 @@ def test_a_group_without_any_node_misses_no_goal() -> None:
     assert plan.predicted.after.worst_deviation == {"queries": 0.0, "bytes": 0.0}
 
 
-def test_nodes_are_judged_by_what_nodes_in_service_carry() -> None:
+def test_nodes_are_compared_with_the_load_of_nodes_in_service() -> None:
     """A dead node holds six groups, two of which no other node may have: four go, and two nodes are even.
 
     The plan's figures, its text and its problems judge alike: no goal of a node is missed.
@@ -159,7 +159,7 @@ def test_nodes_are_judged_by_what_nodes_in_service_carry() -> None:
     assert "unmet" not in plan_text(plan, snapshot)
 
 
-def test_the_fewest_takeovers_are_found_where_a_search_step_by_step_misses_them() -> None:
+def test_the_fewest_transfers_are_found_if_a_stepwise_search_misses_them() -> None:
     """Groups of 20, 30, 40, 20, 30, 40 on node 0: 60 each is reached by four transfers, and by no three.
 
     The largest leave first, step by step; then a group that has moved already must make place for another.
@@ -189,7 +189,7 @@ def test_groups_that_have_moved_are_moved_again_in_large_clusters() -> None:
     assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 60)
 
 
-def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_reverts_transfers_that_prove_unnecessary(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven groups with loads of two kinds, on a cluster that counts as too large to compare all plans."""
     monkeypatch.setattr(exact, "MAX_GROUPS", 0)
     loads = ((1, 20, 20), (0, 50, 50), (1, 80, 50), (2, 80, 50), (0, 50, 80), (1, 80, 80), (1, 50, 80))
@@ -201,7 +201,7 @@ def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytes
     assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 2)
 
 
-def test_what_was_not_compared_is_not_claimed() -> None:
+def test_an_incomplete_comparison_claims_no_optimum() -> None:
     """One group of 70 is half of all: no plan helps, but with 71 groups not all plans were looked at."""
     groups = [a_group(0, 0, 7000.0), *(a_group(number, number % 3) for number in range(1, 71))]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
@@ -227,7 +227,7 @@ def test_a_plan_keeps_its_limit() -> None:
     assert "masters.max_moves" in plan.problems[0].text
 
 
-def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
+def test_groups_are_swapped_if_no_single_transfer_helps() -> None:
     """300 + 200 against 250 + 150: moving any group makes it worse; 300 for 250 leaves 450 and 450."""
     groups = (
         a_group(0, 0, 300.0, able=(0, 1)),
@@ -247,14 +247,14 @@ def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
     assert plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 2), one).moves == ()
 
 
-def test_a_quiet_cluster_is_levelled_by_number() -> None:
+def test_an_idle_cluster_is_balanced_by_number_of_groups() -> None:
     """Nothing goes on: every group counts the same."""
     groups = [a_group(number, 0, 0.0) for number in range(3)]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
     assert sorted(one.after or "" for one in plan.assignments) == ["0", "1", "2"]
 
 
-def test_a_pause_is_not_told_where_nothing_tells_it() -> None:
+def test_no_pause_is_estimated_if_the_scheme_reports_none() -> None:
     """Under a scheme that waits for leases proposals say little."""
     groups = [a_group(number, 0) for number in range(3)]
     plan = plan_masters(a_snapshot(*groups, scheme="await"), MastersSettings())
@@ -327,7 +327,7 @@ def unevenness(snapshot: MastersSnapshot, masters: list[int]) -> float:
     return float((np.where(found.counted, found.usage - 1.0, 0.0) ** 2).sum())
 
 
-def test_plans_do_not_depend_on_what_they_do_not_see() -> None:
+def test_plans_do_not_depend_on_the_published_map() -> None:
     """The published map is not what a plan goes by: it says who is to be master, not who should be."""
     groups = [a_group(number, 0) for number in range(6)]
     one = plan_masters(a_snapshot(*groups), MastersSettings())

@@ -48,14 +48,14 @@ def test_a_placement_that_helps_agrees() -> None:
     assert kinds(ShedDecision({"a:1": (key(0),)}, {key(0): "c:1"})) == []
 
 
-def test_a_bundle_that_would_come_back_is_told() -> None:
+def test_a_bundle_that_would_return_is_reported() -> None:
     """Whether the load manager keeps it for that, or a placement really names the same broker."""
     back = "the placement would put it back on its broker"
     assert kinds(ShedDecision(facts={"refused": {key(0): back}})) == [("back", key(0), "a:1")]
     assert kinds(ShedDecision({"a:1": (key(0),)}, {key(0): "a:1"})) == [("back", key(0), "a:1")]
 
 
-def test_a_broker_that_would_be_overloaded_is_told_with_its_numbers() -> None:
+def test_a_broker_that_would_be_overloaded_is_reported_with_its_numbers() -> None:
     """60 % and half of 90 % are more than 85 %."""
     decision = ShedDecision({"a:1": (key(0),)}, {key(0): "b:1"})
     assert kinds(decision) == [("overloaded", key(0), "b:1")]
@@ -82,14 +82,14 @@ def test_two_bundles_to_one_broker_add_up() -> None:
         ("policies or anti-affinity keep it where it is", "kept"),
     ],
 )
-def test_what_stays_for_other_reasons_is_told_too(why: str, kind: str) -> None:
+def test_bundles_that_stay_for_other_reasons_are_reported(why: str, kind: str) -> None:
     """The load manager's own words go on."""
     (told,) = disagreements(ShedDecision(facts={"refused": {key(0): why}}), REPORTS, OPTIONS)
     assert told.kind == kind
     assert why in told.text
 
 
-def test_pulsars_decision_becomes_a_plan_that_can_be_kept() -> None:
+def test_pulsars_decision_becomes_a_plan_file() -> None:
     """ThresholdShedder and its placement, with the numbers that decided, in the plan file's format."""
     ticks = [ReportTick(60.0 * minute, REPORTS) for minute in range(3)]
     scenario = ShedderScenario(
@@ -109,7 +109,7 @@ def test_pulsars_decision_becomes_a_plan_that_can_be_kept() -> None:
     assert json.loads(bundle_plan_bytes(plan))["settings"]["placement"] == "LeastLongTermMessageRate"
 
 
-def test_what_was_only_thought_of_does_not_count_as_unloaded() -> None:
+def test_a_decision_without_execution_does_not_count_as_unloaded() -> None:
     """Asked a minute later, a strategy says the same again: nothing was done in between."""
     scenario = ShedderScenario(
         shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate")
@@ -120,7 +120,7 @@ def test_what_was_only_thought_of_does_not_count_as_unloaded() -> None:
     assert once.unloads
 
 
-def test_what_did_change_hands_counts_as_unloaded() -> None:
+def test_an_executed_move_counts_as_unloaded() -> None:
     """Its former owner took it back a minute ago: within the grace time it is not shed again."""
     moved = {"a:1": report(90.0, 1), "b:1": report(60.0, 2), "c:1": report(10.0, 0, 3)}
     scenario = ShedderScenario(

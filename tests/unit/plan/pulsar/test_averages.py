@@ -49,7 +49,7 @@ def test_after_ten_samples_the_short_mean_forgets() -> None:
     assert table[key(0)].long.msg_throughput_in == pytest.approx(100.0 + 100.0 / 31)
 
 
-def test_a_bundle_that_nobody_reports_is_forgotten() -> None:
+def test_a_bundle_without_reports_is_forgotten() -> None:
     """Its history is gone: when it comes back it begins anew, as in Pulsar."""
     table = update_bundles(EMPTY_TABLE, one(100.0).values())
     table = update_bundles(table, [report({key(1): stats(1.0)})])
@@ -77,7 +77,7 @@ def test_a_moving_bundle_counts_for_each_broker_as_it_was_then() -> None:
     assert view.long_term_rates == {"a:1": 100.0, "b:1": 205.0}
 
 
-def test_bundles_keep_the_order_in_which_they_were_seen() -> None:
+def test_bundles_retain_the_order_of_their_first_report() -> None:
     """New ones come last, whichever broker they are on: ties between bundles fall the same way each time."""
     table = update_bundles(EMPTY_TABLE, [report({key(5): stats(), key(3): stats()})])
     table = update_bundles(table, [report({key(9): stats(), key(3): stats()}), report({key(5): stats()})])
@@ -85,7 +85,7 @@ def test_bundles_keep_the_order_in_which_they_were_seen() -> None:
     assert table.row[key(9)] == 2
 
 
-def test_a_table_gives_back_what_it_was_made_of() -> None:
+def test_a_table_returns_its_input() -> None:
     """Bundle data as values and as a table say the same."""
     table = update_bundles(
         EMPTY_TABLE, [report({key(0): BundleStats(1.0, 2.0, 3.0, 4.0, topics=5), key(1): stats(9.0)})]

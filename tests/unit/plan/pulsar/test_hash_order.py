@@ -55,7 +55,7 @@ def test_two_hundred_bundles_keep_their_order_of_java() -> None:
     assert zlib.crc32(" ".join(concurrent_hash_map_order(bundles)).encode()) == 3033647090
 
 
-def test_a_map_that_lives_on_neither_shrinks_nor_begins_anew() -> None:
+def test_a_map_that_survives_neither_shrinks_nor_restarts() -> None:
     """Five brokers left of twelve come as in a table of 32; one that returns is put behind its equals."""
     twelve = ConcurrentHashMapKeys().after(brokers(12))
     assert twelve.table == 32
@@ -68,7 +68,7 @@ def test_a_map_that_lives_on_neither_shrinks_nor_begins_anew() -> None:
     assert first.after(equals) is first
 
 
-def test_a_full_map_grows_with_the_next_key_whenever_that_comes() -> None:
+def test_a_full_map_grows_at_the_next_key() -> None:
     """Eleven keys have 16 places; the twelfth makes them 32, also long after."""
     eleven = ConcurrentHashMapKeys().after(brokers(11))
     assert (eleven.table, eleven.after(brokers(12)).table) == (16, 32)

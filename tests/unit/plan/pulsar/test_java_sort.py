@@ -62,7 +62,7 @@ def test_many_values_come_as_java_leaves_them(values: list[float], recorded: int
 @pytest.mark.parametrize(
     "values", [drawn(64, 2, 10.0), drawn(1000, 5, 40.0), [i % 7 * 0.5 + i * 0.02 for i in range(200)]]
 )
-def test_a_contradiction_that_java_notices_is_told(values: list[float]) -> None:
+def test_a_contradiction_that_java_detects_is_reported(values: list[float]) -> None:
     """Java threw IllegalArgumentException for each of these."""
     with pytest.raises(ComparisonContractError):
         order(values)

@@ -65,7 +65,7 @@ def test_a_bundle_that_stays_does_not_count_as_unloaded() -> None:
     assert (memory.recently_unloaded, memory.recently_unloaded_brokers) == ({}, {})
 
 
-def test_what_expired_is_forgotten_and_the_rest_kept() -> None:
+def test_expired_entries_are_forgotten_and_others_retained() -> None:
     """The memory may still hold an old one."""
     _, memory = went(rules("b:1"), at=4000.0, recently_unloaded={key(7): 0.0, key(8): 3999.0})
     assert memory.recently_unloaded == {key(8): 3999.0, key(0): 4000.0}
@@ -86,7 +86,7 @@ def test_without_a_destination_first_bundles_are_just_released() -> None:
         ({}, {"a:1": REPORTS["a:1"]}, "a lone broker sheds nothing"),
     ],
 )
-def test_an_idle_leader_says_why(options: dict[str, Any], reports: Any, why: str) -> None:
+def test_an_idle_leader_has_a_reason(options: dict[str, Any], reports: Any, why: str) -> None:
     """The shedder is not even asked."""
     decision, memory = went(rules("b:1", **options), reports=reports)
     assert (decision.unloads, decision.facts) == ({}, {"outcome": why})

@@ -79,7 +79,7 @@ def test_memory_weighs_in_the_article_and_never_in_pulsars_modular_manager() -> 
     assert weighed.extensible_weights[1] == 1.0
 
 
-def test_the_misspelt_names_of_older_versions_hold_where_the_newer_are_left_alone() -> None:
+def test_misspelt_old_option_names_apply_unless_the_new_names_are_set() -> None:
     """`loadBalancerBandwithInResourceWeight` is what old files have; the newer name goes first."""
     old = {"loadBalancerBandwithInResourceWeight": 0.5, "loadBalancerBandwithOutResourceWeight": 0.25}
     assert make_options(old).weights == (1.0, 0.0, 0.0, 0.5, 0.25)

@@ -30,7 +30,7 @@ def test_the_second_counts_for_a_tenth_in_javas_arithmetic() -> None:
     assert after.msg_throughput_ema == 1000 * 0.9 + (1 - 0.9) * 3000
 
 
-def test_a_report_seen_twice_is_one_sample() -> None:
+def test_a_report_read_twice_is_one_sample() -> None:
     """The leader may decide more often than brokers report."""
     first = publish(at(0, cpu=0), {}, OPTIONS)
     view = at(60, cpu=50)
@@ -48,7 +48,7 @@ def test_heap_memory_counts_with_its_weight() -> None:
     assert publish(view, {}, weighing)["a:1"].weighted_max_ema == 0.375
 
 
-def test_a_broker_that_was_away_begins_anew() -> None:
+def test_a_broker_that_was_away_starts_a_new_mean() -> None:
     """Its process keeps the mean, and a new process has none."""
     before = publish(at(60, cpu=100), {}, OPTIONS)
     away = publish(view_of({"b:1": report()}, at=120), before, OPTIONS)

@@ -38,7 +38,7 @@ def test_a_weight_is_published_for_more_than_chance_and_habit(
     assert is_new(one, replace(SETTINGS, min_change=0.25)) is new
 
 
-def test_a_plan_tells_what_is_published_and_keeps_the_rest() -> None:
+def test_a_plan_lists_published_weights_and_retains_the_others() -> None:
     """One class has become three times as long; the other stays as it was published."""
     classes = (
         a_class("report", weight=0.1, published=0.1, mean_seconds=0.30004, standard_error_seconds=0.002,
@@ -108,7 +108,7 @@ def test_orders_without_anything_to_publish_are_not_called_nothing_to_do() -> No
     assert "balanced: every goal holds already, nothing to do" in plan_text(replace(balanced, orders=()))
 
 
-def test_settings_are_published_only_where_that_is_asked() -> None:
+def test_settings_are_published_only_if_requested() -> None:
     """Processes run by another cycle than the settings of the plan say."""
     running = {name: getattr(SchedulingSettings(), name) for name in SchedulingSettings.__slots__}
     seen = a_snapshot(*FOUR, scheduling={**running, "cycle_seconds": 20.0})

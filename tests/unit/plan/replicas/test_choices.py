@@ -56,7 +56,7 @@ def test_of_several_the_one_that_copies_least_is_taken() -> None:
     assert found["a"][0] == {1}
 
 
-def test_what_arrives_has_room_before_anything_leaves() -> None:
+def test_arriving_replicas_need_space_before_others_leave() -> None:
     """`a` (50 on disk) could take the place of `b` on 2, but both are there for a while: it goes to 3."""
     parts = [partition(t, 0, [at], load=(0, size, 0, 0)) for t, at, size in (("a", 1, 50), ("b", 2, 40))]
     found = held(parts, brokers(3), drain=(1,))
@@ -66,7 +66,7 @@ def test_what_arrives_has_room_before_anything_leaves() -> None:
     assert held(parts, small, drain=(1,)) is None
 
 
-def test_what_need_not_move_is_copied_to_added_brokers_alone() -> None:
+def test_replicas_that_need_not_move_are_copied_to_added_brokers_only() -> None:
     """Broker 2 is above θ; 3 is empty, and 4 is the one that is added."""
     parts = [cpu("a", [2], 60), cpu("b", [2], 30)]
     found = held(parts, brokers(4), add=(4,))
@@ -75,7 +75,7 @@ def test_what_need_not_move_is_copied_to_added_brokers_alone() -> None:
     assert {3} not in [one for one, _ in found.values()]
 
 
-def test_excluded_topics_lose_only_what_must_leave() -> None:
+def test_excluded_topics_lose_only_replicas_that_must_leave() -> None:
     """Broker 1 is emptied, and 2 has to give up `a` or `c`: `a` is smaller, but stays."""
     parts = [
         partition("a", 0, [1, 2], load=(50, 1, 0, 0), follower=(50, 1, 0, 0)),
@@ -88,7 +88,7 @@ def test_excluded_topics_lose_only_what_must_leave() -> None:
     assert 2 not in free["a"][0]
 
 
-def test_racks_are_kept() -> None:
+def test_racks_are_respected() -> None:
     """Broker 3 is in the rack of 2, so `a` goes to 4, although it is bigger there than `b` allows."""
     there = [broker(b, rack=rack, capacity=FULL) for b, rack in ((1, "x"), (2, "y"), (3, "y"), (4, "x"))]
     parts = [cpu("a", [1, 2], 50), cpu("b", [4], 40)]
@@ -97,7 +97,7 @@ def test_racks_are_kept() -> None:
     assert {topic: on for topic, (on, _) in found.items()} == {"a": {2, 4}, "b": {3}}
 
 
-def test_a_leader_that_nobody_can_stand_in_for_leaves_with_another() -> None:
+def test_a_leader_without_a_substitute_leaves_with_another_replica() -> None:
     """Broker 1 leads and is second; 2 lags and may receive nothing, so that it has to make room for good."""
     there = [
         broker(1, capacity=FULL),
@@ -124,6 +124,6 @@ def test_clusters_of_too_many_sets_are_left_to_the_descent(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("seed", [161, 472])
-def test_what_the_descent_misses_is_planned_all_the_same(seed: int) -> None:
+def test_drains_missed_by_the_descent_are_still_planned(seed: int) -> None:
     """Drains of small clusters: one was held back on the way, one lifted a broker to 93 % of its network."""
     assert judged_request(seed) == ("balanced", [])

@@ -40,7 +40,7 @@ def ways(plan: Plan) -> list[tuple[str, str | None, str | None]]:
     return [(move.topic, move.source_dir, move.target_dir) for move in moves]
 
 
-def test_the_one_replica_that_levels_two_dirs_moves() -> None:
+def test_the_one_replica_that_balances_two_dirs_moves() -> None:
     """24 and 12 bytes on one disk, none on the other, 12 more elsewhere: 24 each after the smaller moved."""
     plan = planned([held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")])
     assert ways(plan) == [("small", "/a", "/b")]
@@ -58,7 +58,7 @@ def test_the_one_replica_that_levels_two_dirs_moves() -> None:
     assert ", 1 replica to another log dir of its broker (12 B)" in plan_text(plan)
 
 
-def test_two_replicas_change_places_where_no_single_one_helps() -> None:
+def test_two_replicas_change_places_if_no_single_one_helps() -> None:
     """30 and 20 bytes of 50: either alone overshoots; the pieces 20 and 15 change places."""
     parts = [held("a", 20, "/a"), held("b", 10, "/a"), held("c", 15, "/b"), held("d", 5, "/b")]
     plan = planned(parts)
@@ -67,7 +67,7 @@ def test_two_replicas_change_places_where_no_single_one_helps() -> None:
     assert ", 2 replicas to another log dir of their brokers (" in plan_text(plan)
 
 
-def test_only_what_is_asked_for_is_levelled() -> None:
+def test_only_requested_goals_are_balanced() -> None:
     """Without the goal, with an excluded topic, or on disks that are hardly used, nothing moves."""
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     assert ways(planned(parts, goals=("theta", "epsilon"))) == []
@@ -84,7 +84,7 @@ def test_failed_and_cordoned_dirs_take_nothing_and_count_for_nothing(state: str)
     assert ways(planned(parts, there)) == [("small", "/a", "/b")]
 
 
-def test_what_arrives_anyway_is_put_where_it_levels() -> None:
+def test_an_arriving_replica_is_put_in_the_dir_that_it_balances() -> None:
     """Broker 2 must give its replica away: 20 bytes fill the emptier dir, and nothing else moves."""
     there = [broker(1, dirs=DISKS), broker(2, state="draining")]
     parts = [held("here", 20, "/a"), partition("comes", 0, [2], load=(0.0, 20.0, 0.0, 0.0))]
@@ -171,7 +171,7 @@ def test_a_limit_is_for_all_brokers_together() -> None:
     assert ways(planned(parts, there, intra_broker_only=True, max_moves=1)) == [("small", "/a", "/b")]
 
 
-def test_the_search_exchanges_where_it_cannot_try_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_exchanges_replicas_if_it_cannot_try_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 against 20: no single replica brings both to 25, but 15 for 10 does."""
     monkeypatch.setattr(dir_balance, "COMBINATIONS", 1)
     free = np.full(2, np.inf)
@@ -189,7 +189,7 @@ def test_a_partition_bigger_than_any_dir_may_hold_is_proven() -> None:
     assert "huge-0 alone takes 90.00%" in problem.text
 
 
-def test_dirs_too_full_in_all_are_proven_where_nothing_may_leave() -> None:
+def test_overfull_dirs_are_proven_infeasible_if_nothing_may_leave() -> None:
     """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for
     `intra_broker_only`.
     """
@@ -215,7 +215,7 @@ def test_role_aware_knows_no_dirs() -> None:
         role_aware.plan(cluster, ReplicasSettings(strategy="role_aware", intra_broker_only=True))
 
 
-def test_a_standing_tells_of_the_worst_dir() -> None:
+def test_goal_status_reports_the_worst_dir() -> None:
     """`trimtab status` shows what a plan would level."""
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("other", 12, "/b")])
     within = goal_status(cluster, ReplicasSettings()).intra_broker
@@ -248,7 +248,7 @@ def every_placement(dirs: BrokerDirs, size: Any, origin: Any) -> tuple[float, fl
 
 
 @pytest.mark.parametrize("most", [dir_balance.COMBINATIONS, 32])
-def test_small_brokers_are_levelled_as_well_as_can_be(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_brokers_are_balanced_near_the_optimum(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against all placements of 60 brokers: by trying all itself, the least; by its search, near it."""
     monkeypatch.setattr(dir_balance, "COMBINATIONS", most)
     chance = np.random.default_rng(7)

@@ -59,7 +59,7 @@ def test_exactly_theta_is_within_theta() -> None:
     tenth=st.integers(1, 10),
     sides=st.lists(st.sampled_from([-1, 0, 1]), min_size=6, max_size=6),
 )
-def test_equal_leaders_at_epsilon_are_level(brokers: int, tenth: int, sides: list[int]) -> None:
+def test_equal_leaders_at_epsilon_are_balanced(brokers: int, tenth: int, sides: list[int]) -> None:
     """Pairs of brokers exactly ε above and below a mean of 10 to 100 leaders."""
     counts = [10 * tenth] * brokers
     for pair, side in enumerate(sides[: brokers // 2]):
@@ -71,7 +71,7 @@ def test_equal_leaders_at_epsilon_are_level(brokers: int, tenth: int, sides: lis
     assert goal_status(made, ReplicasSettings()).violations == ()
 
 
-def test_what_is_further_is_not() -> None:
+def test_a_deviation_beyond_epsilon_is_not_balanced() -> None:
     """8, 10 and 12 leaders are 20 % from the mean; and a billionth of the limit decides."""
     plan = trim.plan(leaders([8, 10, 12]), ReplicasSettings(max_moves=0))
     assert plan.verdict == Verdict.INCOMPLETE
@@ -94,7 +94,7 @@ def test_theta_missed_without_proof_is_incomplete() -> None:
     assert any("a limit, named apart, left out what would help" in one.text for one in plan.problems)
 
 
-def test_texts_tell_a_value_from_its_limit() -> None:
+def test_texts_distinguish_a_value_from_its_limit() -> None:
     """Never "more than 10% by 10.00%"."""
     assert percent_above(0.1234567, 0.1) == "12.35%"
     assert percent_above(0.100004, 0.1) == "10.0004%"

@@ -38,7 +38,7 @@ def moved(plan: Plan) -> list[tuple]:
     return [(m.kind.value, f"{m.topic}-{m.partition}", m.source, m.target) for m in plan.moves]
 
 
-def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> None:
+def test_an_added_replica_is_put_on_the_broker_that_it_balances_best() -> None:
     """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be balanced, and nobody asked for that."""
     parts = [partition("a", 0, [1, 2], load=(1.0, 5.0, 1.0, 1.0)), partition("b", 0, [3], load=BIG)]
     plan = planned(parts, replication_factor={"a": 3})
@@ -62,7 +62,7 @@ def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> Non
     )
 
 
-def test_racks_come_before_level_loads() -> None:
+def test_racks_precede_balanced_loads() -> None:
     """Racks r1 (1, 2), r2 (3, 4), r3 (5): the third replica goes to 5, which is the fullest."""
     brokers = [broker(b, rack=f"r{(b + 1) // 2}", capacity=FULL) for b in range(1, 6)]
     parts = [partition("a", 0, [1, 3]), partition("b", 0, [5], load=BIG)]
@@ -71,7 +71,7 @@ def test_racks_come_before_level_loads() -> None:
     assert "2 for rack or host spread" in plan.moves[0].reason.text
 
 
-def test_a_replica_is_added_where_its_disk_has_room_though_its_rack_holds_one() -> None:
+def test_an_added_replica_prefers_free_disk_space_over_a_new_rack() -> None:
     """Broker 3, alone in rack r2, is 75 % full and the replica takes 10: it would pass θ = 80 %."""
     brokers = [
         *(broker(b, rack="r1", capacity=FULL) for b in (1, 2)),
@@ -91,7 +91,7 @@ def test_the_mean_to_be_near_is_that_of_all_replicas_to_be_added() -> None:
     assert sorted(m.target for m in plan.moves) == [2, 2, 3, 3, 4, 4]
 
 
-def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_level_best() -> None:
+def test_replicas_are_dropped_in_the_order_offline_lagging_best_balance() -> None:
     """Of `dead` the dead broker's replica goes, of `lags` the one out of sync, of `full` the fullest's."""
     brokers = [broker(b, capacity=FULL) for b in (1, 2, 3)] + [broker(4, capacity=FULL, state="dead")]
     parts = [
@@ -114,7 +114,7 @@ def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_
     assert (plan.cost.bytes, plan.cost.dropped_replicas, plan.bound.bytes) == (0, 3, 0)
 
 
-def test_a_replica_that_lags_is_dropped_though_another_would_level_better() -> None:
+def test_a_lagging_replica_is_dropped_though_another_would_balance_better() -> None:
     """Broker 3, in sync, is the fullest by far; broker 2 is behind."""
     parts = [partition("lags", 0, [1, 3, 2], in_sync=[1, 3]), partition("most", 0, [3], load=BIG)]
     plan = planned(parts, 3, replication_factor={"lags": 2})
@@ -221,7 +221,7 @@ def test_the_byte_limit_leaves_whole_partitions_out() -> None:
     assert [p.kind for p in plan.problems] == ["limit_reached", "unmet_goal"]
 
 
-def test_a_topics_own_name_goes_before_patterns_and_excluded_topics_stay() -> None:
+def test_a_topics_own_name_precedes_patterns_and_excluded_topics_stay() -> None:
     """`*` asks for two, `orders` for three; `__offsets` is excluded."""
     parts = [partition(topic, 0, [1]) for topic in ("__offsets", "clicks", "orders")]
     plan = planned(parts, replication_factor={"*": 2, "orders": 3}, excluded_topics=("__*",))
@@ -236,7 +236,7 @@ def test_a_topics_own_name_goes_before_patterns_and_excluded_topics_stay() -> No
         ({"a*": 2, "*a": 3}, {}, r"of topic a a\* asks 2 and \*a asks 3"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(asked: dict, settings: dict, error: str) -> None:
+def test_contradictory_replication_factors_are_rejected(asked: dict, settings: dict, error: str) -> None:
     """A name that is not there, one that is excluded, and two patterns that disagree."""
     with pytest.raises(PlanError, match=error):
         planned([partition("a", 0, [1])], replication_factor=asked, **settings)
@@ -256,7 +256,7 @@ def test_a_replay_adds_and_drops_no_replicas() -> None:
         replayed(given)
 
 
-def test_what_has_the_number_asked_for_is_level() -> None:
+def test_topics_with_the_requested_factor_are_balanced() -> None:
     """No moves, no problems."""
     plan = planned([partition("a", 0, [1, 2])], replication_factor={"*": 2})
     assert (plan.verdict, plan.moves, plan.assignments) == (Verdict.BALANCED, (), ())
@@ -304,7 +304,7 @@ def test_plans_without_it_do_not_name_it() -> None:
     assert not {"x_added_replicas", "x_dropped_replicas"} & set(told["cost"])
 
 
-def test_a_plan_file_says_what_is_added_and_dropped_and_is_read_back() -> None:
+def test_a_plan_file_states_added_and_dropped_replicas_and_reads_back() -> None:
     """And one whose moves do not fit its lists is refused."""
     parts = [partition("a", 0, [1]), partition("b", 0, [1, 2, 3])]
     plan = planned(parts, replication_factor={"a": 2, "b": 2})

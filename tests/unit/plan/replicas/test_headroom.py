@@ -42,7 +42,7 @@ def three_racks(state: str) -> tuple[list, list]:
 
 
 @pytest.mark.parametrize("state", ["dead", "draining"])
-def test_racks_give_way_before_a_disk_is_filled(state: str) -> None:
+def test_racks_are_relaxed_before_a_disk_is_filled(state: str) -> None:
     """Broker 6 goes: rack r2 would hold 20 · 5 = 100 on broker 3 alone, and .8 of it is 80.
 
     So 4 partitions crowd another rack, nobody stays behind, and the operator is told what to choose from.
@@ -62,7 +62,7 @@ def test_racks_give_way_before_a_disk_is_filled(state: str) -> None:
     assert len(crowded) == 4
 
 
-def test_replicas_stay_where_they_are_when_no_disk_has_room() -> None:
+def test_replicas_stay_if_no_disk_has_space() -> None:
     """Three disks hold 60 each; one broker drains: 180 do not fit into .8 of 200, so 20 or more stay."""
     plan = planned(
         [
@@ -101,7 +101,7 @@ def test_every_strategy_keeps_disks_below_theta(settings: ReplicasSettings, stat
     assert planned(*three_racks(state), settings).predicted.after.peak_usage["disk"] <= 0.8 + 1e-9
 
 
-def test_a_disk_is_not_filled_on_the_way_either() -> None:
+def test_no_disk_is_filled_in_transit() -> None:
     """Two disks of 100 hold 75: to exchange 10 for 10, one of them passes 85."""
     parts = [partition("t", p, [1 + p % 2], load=(0, size, 0, 0)) for p, size in enumerate([10, 10, 65, 65])]
     brokers = [broker(b, capacity=(None, 100.0, None, None)) for b in (1, 2)]
@@ -120,7 +120,7 @@ def test_a_disk_is_not_filled_on_the_way_either() -> None:
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["trim", "role_aware", "role_aware literal"])
-def test_a_copy_that_has_no_room_makes_way_for_no_more_moves_than_the_limit(
+def test_a_copy_without_space_yields_to_no_more_moves_than_the_limit(
     settings: ReplicasSettings,
 ) -> None:
     """The paper's own steps elect no leaders: where its copy was taken back, all that were missing came."""

@@ -92,13 +92,13 @@ def test_wrong_capacities_of_hosts_are_refused(word: str, told: str) -> None:
         read_settings(None, (f"replicas.host_capacity={word}",), {})
 
 
-def test_without_the_goal_nothing_moves_and_nothing_is_told_of_hosts() -> None:
+def test_without_the_goal_nothing_moves_and_hosts_are_not_mentioned() -> None:
     """The same cluster, but `host_load` is no goal."""
     found = plan(declared(two_hosts(), 140.0), replace(WIDE, goals=("rack", "host", "theta", "epsilon")))
     assert (found.verdict, found.moves, found.hosts) == (Verdict.BALANCED, (), None)
 
 
-def test_hosts_are_levelled_where_brokers_need_not_be() -> None:
+def test_hosts_are_balanced_although_brokers_need_not_be() -> None:
     """120 against 60 of 200 each deviates by a third from the mean of 90: sums of 81 to 99 are asked for."""
     found = plan(two_hosts(), replace(WIDE, host_epsilon=(None, None, None, 0.1)))
     assert found.verdict is Verdict.BALANCED

@@ -44,7 +44,7 @@ def snapshot(hours: bool = True) -> ReplicasSnapshot:
 
 
 @pytest.mark.parametrize("planner", [trim.plan, role_aware.plan])
-def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object) -> None:
+def test_a_plan_for_the_peak_relieves_brokers_that_fill_at_night(planner: object) -> None:
     """Now 30 % everywhere: nothing to do. By night broker 1 would stand at 90 %: one of its partitions goes,
     and its copy takes the 15 bytes that lie there now.
     """
@@ -61,7 +61,7 @@ def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object)
     assert "loads: of each resource, the load in the hour to come in which" in told
 
 
-def test_a_plan_says_how_far_off_such_expectations_were() -> None:
+def test_a_plan_reports_the_error_of_its_forecasts() -> None:
     """Of network in by the trend, which counts there; of disks by what is expected without it."""
     coming = {
         "hours": 3,
@@ -95,7 +95,7 @@ def test_a_snapshot_without_hours_to_come_is_planned_by_the_recent_load() -> Non
     assert "loads: recent, not peak: the snapshot tells no hours to come" in plan_text(plan, snapshot(False))
 
 
-def test_a_load_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_load_is_rejected() -> None:
     """With those that there are."""
     with pytest.raises(
         SettingsError, match='replicas.load is "peaks", expected one of recent, peak, forecast'

@@ -56,7 +56,7 @@ def test_a_demoted_broker_leads_nothing_and_keeps_its_replicas() -> None:
     assert [(set(a.before), a.leader_after) for a in plan.assignments] == [({1, 2}, 2), ({1, 3}, 3)]
 
 
-def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
+def test_a_leader_without_a_substitute_moves_with_its_replica() -> None:
     """The only replica of `a`, and a sibling out of sync of `b`: both need a copy that can lead."""
     parts = [partition("a", 0, [1]), partition("b", 0, [1, 2], in_sync=[1])]
     plan = planned(parts, demote=(1,), fix_offline_replicas=True)
@@ -87,7 +87,7 @@ def test_a_demoted_leader_keeps_the_stand_in_that_was_made_for_it() -> None:
     assert [(set(a.after), a.leader_after) for a in plan.assignments] == [({1, 3}, 3)]
 
 
-def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
+def test_a_limit_that_leaves_leaders_in_place_is_reported() -> None:
     """One move is allowed, two leaderships are to be handed over."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3])]
     plan = planned(parts, demote=(1,), fix_offline_replicas=True, max_moves=1)
@@ -96,7 +96,7 @@ def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
     assert {"goal": "demote", "partitions": 1, "cause": "limits"} in [p.proof for p in plan.problems]
 
 
-def test_who_cannot_be_relieved_is_proven() -> None:
+def test_a_broker_that_cannot_be_relieved_is_proven() -> None:
     """Two brokers, both to lead nothing."""
     plan = planned([partition("a", 0, [1, 2])], brokers=2, demote=(1, 2), fix_offline_replicas=True)
     assert plan.verdict == Verdict.INFEASIBLE
@@ -127,14 +127,14 @@ def test_copies_go_to_the_brokers_that_are_added_alone() -> None:
     assert sum(m.bytes for m in plan.moves) == 40
 
 
-def test_what_must_leave_goes_anywhere_while_a_broker_is_filled() -> None:
+def test_a_drained_replica_moves_anywhere_while_a_broker_is_filled() -> None:
     """Broker 1 is drained; 4, in the rack that `a` has already, cannot take its replica."""
     there = [broker(b, rack=rack, capacity=FULL) for b, rack in ((1, "x"), (2, "y"), (3, "x"), (4, "y"))]
     plan = planned([partition("a", 0, [1, 2])], brokers=there, drain=(1,), add=(4,), goals=("rack", "host"))
     assert [a.after for a in plan.assignments] == [(3, 2)]
 
 
-def test_repairs_alone_level_nothing() -> None:
+def test_repairs_alone_balance_nothing() -> None:
     """80 and 0 stay; the partition without leader gets one."""
     parts = [partition("a", 0, [1], load=(0, 80, 0, 0)), partition("b", 0, [1, 2], leader=None)]
     plan = planned(parts, fix_offline_replicas=True)
@@ -190,13 +190,13 @@ def test_an_excluded_broker_is_not_filled() -> None:
     assert {m.target for m in plan.moves} == {2}
 
 
-def test_who_led_nothing_is_not_relieved() -> None:
+def test_a_broker_without_leaders_is_not_relieved() -> None:
     """`a` has no leader, and the last broker is to lead nothing: broker 1 leads it, for it was offline."""
     plan = planned([partition("a", 0, [1, 3], leader=None)], demote=(3,), fix_offline_replicas=True)
     assert moved(plan) == [("leader", "a", None, 1, "offline")]
 
 
-def test_repairs_alone_leave_alone_what_needs_none() -> None:
+def test_repairs_alone_leave_healthy_partitions_in_place() -> None:
     """A cluster on which random changes found it cheaper to trade places with healthy partitions."""
     document = random_snapshot(2074)
     read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)

@@ -41,7 +41,7 @@ def test_leaders_are_evened_without_a_copy() -> None:
     assert (found.cost.bytes, found.cost.leader_moves) == (0, 3)
 
 
-def test_who_may_not_lead_is_not_counted() -> None:
+def test_brokers_that_must_not_lead_are_not_counted() -> None:
     """Broker 3 is to lead nothing: 1 and 2 share six leaders."""
     rows = [partition("t", i, [1, 2, 3], load=EVEN) for i in range(6)]
     asked = snapshot([broker(1), broker(2), broker(3, state="no_leaders")], rows)
@@ -68,7 +68,7 @@ def test_potential_network_out_counts_followers_as_leaders() -> None:
     assert found.numbers["potential_network_out"].after.maximum == pytest.approx(0.6)
 
 
-def test_what_cannot_be_evened_is_told() -> None:
+def test_counts_that_cannot_be_balanced_are_reported() -> None:
     """An excluded topic of five stays on broker 1: 5 and 1 where 3 and 3 are asked for."""
     rows = [partition("t", i, [1 if i < 5 else 2], load=EVEN) for i in range(6)]
     asked = snapshot([broker(1), broker(2)], rows)

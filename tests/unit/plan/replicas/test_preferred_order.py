@@ -21,7 +21,7 @@ def planned(parts: list[Any], brokers: Any = None, **wishes: Any) -> Plan:
     return trim.plan(snapshot(there, parts), ReplicasSettings(goals=("preferred_order",), **wishes))
 
 
-def test_a_leader_comes_to_the_front_of_its_list() -> None:
+def test_a_leader_moves_to_the_front_of_its_list() -> None:
     """Broker 3 leads a list that begins with 1: it comes first, the others keep their order."""
     plan = planned([partition("t", 0, [1, 2, 3], leader=3), partition("t", 1, [2, 1])])
     (move,) = plan.moves
@@ -33,7 +33,7 @@ def test_a_leader_comes_to_the_front_of_its_list() -> None:
     assert move.reason.goal == "preferred_order"
 
 
-def test_nobody_asks_for_it_unless_told() -> None:
+def test_preferred_order_is_no_default_goal() -> None:
     """The default goals leave lists alone."""
     plan = trim.plan(
         snapshot([broker(1), broker(2)], [partition("t", 0, [1, 2], leader=2)]),
@@ -52,14 +52,14 @@ def test_excluded_topics_and_brokers_that_must_not_lead_are_left_alone() -> None
     assert planned(parts, resting).moves == ()
 
 
-def test_a_limit_on_moves_leaves_some_out_and_says_so() -> None:
+def test_a_limit_on_moves_leaves_lists_out_with_a_reason() -> None:
     """Two lists, one move."""
     plan = planned([partition("t", n, [1, 2], leader=2) for n in range(2)], max_moves=1)
     assert len(plan.moves) == 1
     assert (plan.verdict, plan.problems[-1].kind) == (Verdict.IMPROVED, "limit_reached")
 
 
-def test_what_moves_anyway_ends_in_order_too() -> None:
+def test_moved_partitions_end_in_preferred_order_too() -> None:
     """Broker 1 is emptied, its list was led by its second: the copy arrives behind the leader."""
     there = [broker(1, state="draining"), broker(2), broker(3)]
     plan = planned([partition("t", 0, [1, 2], leader=2)], there)

@@ -107,7 +107,7 @@ def test_a_plan_that_rules_keep_from_epsilon_has_a_price() -> None:
         assert (cut is None) == bool(kept)
 
 
-def test_what_was_left_out_earlier_is_told_as_well() -> None:
+def test_replicas_left_out_earlier_are_reported_as_well() -> None:
     """10 bytes before and 59 now are 69."""
     problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.05)
     swap = moved(problem, {0: 2, 3: 0})

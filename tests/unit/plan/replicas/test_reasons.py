@@ -39,9 +39,7 @@ def handed_over(leader_load: float) -> tuple[ReplicaMove, ReplicaMove]:
 
 
 @pytest.mark.parametrize(("load", "told"), [(0.0, "(no load moves yet)"), (0.04, "50.04% -> 50.00%")])
-def test_a_leadership_that_only_lets_a_copy_leave_says_so_and_serves_what_the_copy_serves(
-    load: float, told: str
-) -> None:
+def test_a_leadership_move_that_lets_a_copy_leave_has_the_copys_purpose(load: float, told: str) -> None:
     """Who leads makes no difference to the load, or next to none; but 1 cannot go before 3 leads."""
     lead, copy = handed_over(load)
     assert (
@@ -55,7 +53,7 @@ def test_a_leadership_that_only_lets_a_copy_leave_says_so_and_serves_what_the_co
     assert (lead.reason.before, lead.reason.after) == (None, None)
 
 
-def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows() -> None:
+def test_a_leadership_move_that_relieves_its_broker_states_the_change() -> None:
     """Network out of broker 1 falls from .9 to .5: that is what it is for, and the copy follows."""
     reason = handed_over(40.0)[0].reason
     assert (reason.goal, reason.resource, reason.broker) == ("theta", "network_out", 1)
@@ -68,7 +66,7 @@ def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows
     assert reason.text.endswith("; its replica follows to broker 2 (move 2)")
 
 
-def test_a_reason_says_how_far_its_broker_is_from_the_average_and_what_the_step_does() -> None:
+def test_a_reason_states_the_deviation_of_its_broker_and_the_effect() -> None:
     """One leader of four sends on each of two brokers, two on the third and none on the fourth."""
     brokers = [broker(b, capacity=(1000.0,) * 4) for b in (1, 2, 3, 4)]
     partitions = [partition("t", i, [b], load=(0, 60, 0, 100)) for i, b in enumerate((1, 2, 3, 3))]
@@ -82,7 +80,7 @@ def test_a_reason_says_how_far_its_broker_is_from_the_average_and_what_the_step_
     )
 
 
-def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
+def test_no_reason_prints_an_invisible_change() -> None:
     """Thousands of small partitions: both figures of a change differ as printed, and every handover that is
     told by its copy names a later copy of its own partition from its own broker.
     """
@@ -113,18 +111,18 @@ def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
         (0.265, 0.265, "stays 26.5%"),
     ],
 )
-def test_a_change_is_told_in_as_many_digits_as_it_takes(before: float, after: float, told: str) -> None:
+def test_a_change_is_printed_with_as_many_digits_as_necessary(before: float, after: float, told: str) -> None:
     """One digit hides what a small partition moves."""
     assert change(before, after) == told
 
 
-def test_a_deviation_is_told_in_percent_of_the_average() -> None:
+def test_a_deviation_is_printed_in_percent_of_the_average() -> None:
     """One digit more where a whole percent would read as none."""
     told = [from_average(one, 0.25) for one in (0.47, 0.2, 0.0, 0.2511)]
     assert told == ["88% more", "20% less", "100% less", "0.4% more"]
 
 
-def test_a_reason_names_rejected_brokers_only_where_there_are_some() -> None:
+def test_a_reason_names_rejected_brokers_only_if_there_are_some() -> None:
     """Of three others one holds a replica; of none, that is said; none rejected is no sentence."""
     rules = ("by state", "for holding a replica")
     assert rejections(3, [0, 1], rules) == "; of 3 other brokers rejected: 1 for holding a replica"

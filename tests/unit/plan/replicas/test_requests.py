@@ -100,7 +100,7 @@ UNEVEN = [partition("a", p, [1, 2], load=(5, 5, 5, 5)) for p in range(8)]
 
 
 @pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline_replicas": True}])
-def test_a_request_levels_nothing(asked: dict) -> None:
+def test_a_request_balances_nothing(asked: dict) -> None:
     """Brokers 1 and 2 hold everything and 3 nothing. No request is about that; a rebalance is."""
     plan = planned(UNEVEN, brokers=4, **asked)
     assert plan.cost.bytes == 0
@@ -134,7 +134,7 @@ def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None
     assert [(move.kind, move.topic) for move in plan.moves] == [(ReplicaMoveKind.LEADER, "a")]
 
 
-def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
+def test_replicas_outside_a_request_may_move_to_make_space() -> None:
     """Broker 3 must hold all of `a` once 4 is emptied, since both are rack z: `b` goes to broker 5."""
     racks = {1: "x", 2: "y", 3: "z", 4: "z", 5: "x"}
     there = [
@@ -149,7 +149,7 @@ def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
     assert must_exceed_theta(problem_data(snapshot(there, parts), ReplicasSettings(drain=(4,))), CPU) is None
 
 
-def test_a_total_beyond_theta_is_proven_where_something_stays_behind() -> None:
+def test_a_total_beyond_theta_is_proven_if_a_replica_cannot_leave() -> None:
     """`a` fits into no log dir of broker 1, and both together would use 100 % of its CPU."""
     there = [broker(1, capacity=FULL, dirs=(("/d0", "online", 50.0), ("/d1", "online", 50.0)))]
     there.append(broker(2, capacity=FULL))
@@ -201,7 +201,7 @@ def test_a_demotion_prefers_leaders_that_stay_below_theta() -> None:
     assert [(move.topic, move.target) for move in plan.moves] == [("a", 3)]
 
 
-def test_theta_is_kept_by_leaders_before_replicas_are_copied() -> None:
+def test_theta_is_met_by_leaders_before_replicas_are_copied() -> None:
     """Broker 2 must lead `a` (20) and sends 70: it hands `b` (30) over to broker 3, and nothing is copied."""
     parts = [
         partition("a", 0, [1, 2], load=(0, 1, 1, 20)),
@@ -269,7 +269,7 @@ def test_one_copy_a_broker_proves_that_a_drain_has_no_room() -> None:
     assert left_on(plan, 5)["replicas"] > 0
 
 
-def test_a_drain_goes_before_a_demotion() -> None:
+def test_a_drain_precedes_a_demotion() -> None:
     """Broker 3 has room for one copy: the one of the drained broker 1, not that of the demoted broker 2."""
     there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
     sizes = (("a", 1, 35), ("b", 2, 40), ("c", 3, 40))
@@ -280,7 +280,7 @@ def test_a_drain_goes_before_a_demotion() -> None:
     assert left_on(plan, 2) == {"goal": "demote", "replicas": 0, "leaders": 1}
 
 
-def test_role_aware_places_what_is_drained_before_what_is_demoted() -> None:
+def test_role_aware_places_drained_replicas_before_demoted_ones() -> None:
     """Broker 4 has room for one: `a` of the drained broker 1, not the bigger `b` of the demoted broker 2."""
     there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3, 4)]
     sizes = (("a", 1, 40), ("b", 2, 50), ("c", 3, 50))
@@ -291,7 +291,7 @@ def test_role_aware_places_what_is_drained_before_what_is_demoted() -> None:
     assert left_on(plan, 2) == {"goal": "demote", "replicas": 0, "leaders": 1}
 
 
-def test_a_demoted_broker_is_not_asked_for_what_leaders_carry() -> None:
+def test_a_demoted_broker_is_exempt_from_goals_on_leaders_load() -> None:
     """Network out of brokers 2 and 3 is even, and of broker 1 there is none: every goal holds."""
     parts = [
         partition("a", p, [1 + p % 3, 1 + (p + 1) % 3], load=(0, 5, 5, 5), follower=(0, 5, 5, 0))
@@ -312,13 +312,13 @@ def test_nothing_is_copied_to_a_demoted_broker_for_the_cpu_of_leaders() -> None:
 
 
 @pytest.mark.parametrize("other", ["intra_broker_only=true", "replication_factor={a=2}"])
-def test_a_rebalance_is_refused_where_nothing_else_may_move(other: str) -> None:
+def test_a_rebalance_is_rejected_if_nothing_else_may_move(other: str) -> None:
     """Both requests leave every other replica where it is."""
     with pytest.raises(SettingsError, match="rebalance"):
         read_settings(None, ["replicas.rebalance=true", f"replicas.{other}"], {})
 
 
-def test_leaders_on_a_demoted_broker_are_counted_beside_a_replica_that_cannot_leave() -> None:
+def test_leaders_on_a_demoted_broker_and_stuck_replicas_are_both_counted() -> None:
     """Of two brokers one is to be emptied and the other is to lead nothing: neither request can be met."""
     plan = planned([partition("a", 0, [1, 2])], brokers=2, drain=(2,), demote=(1,))
     assert not plan.verdict.is_complete
@@ -411,7 +411,7 @@ def test_an_excluded_topic_is_not_copied_for_a_leader() -> None:
     assert told(plan, "leader").proof["partitions"] == 1
 
 
-def test_leaders_that_are_asked_for_come_before_those_that_made_room() -> None:
+def test_requested_leaders_precede_those_that_make_space() -> None:
     """Three leaders of 20 go to broker 2 if its own of 30 goes to 3; of two moves both are of the request."""
     parts = [partition("a", p, [1, 2], load=(0, 1, 1, 20)) for p in range(3)]
     parts.append(partition("b", 0, [2, 3], load=(0, 1, 1, 30)))

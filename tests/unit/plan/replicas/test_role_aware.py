@@ -60,7 +60,7 @@ def moved(plan: Plan) -> dict[str, tuple[str, int | None, int]]:
 
 @pytest.mark.parametrize("repairs", [None, CHARITABLE, ("resource_roles",)], ids=str)
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_leadership_goes_first_for_cpu_and_as_printed_network_in_as_meant_network_out(
+def test_leadership_moves_first_for_cpu_and_for_network_by_variant(
     resource: str, repairs: tuple[str, ...] | None
 ) -> None:
     """Broker 1 leads a and b (30 each, a follower 10): 60 against 20, mean 40, band 36 to 44.
@@ -73,7 +73,7 @@ def test_leadership_goes_first_for_cpu_and_as_printed_network_in_as_meant_networ
     assert moved(plan) == ({"a": ("leader", 1, 2)} if resource in asked else {})
 
 
-def test_leadership_alone_is_enough_where_it_is() -> None:
+def test_leadership_alone_suffices_if_possible() -> None:
     """Broker 1 has 50 (a 20, b 20, c 10), the others 15; mean 26.7, band up to 40. A handover of a to 2 gives
     30, 35, 15 and copies nothing, though broker 3 could have taken b, and c besides.
     """
@@ -82,7 +82,7 @@ def test_leadership_alone_is_enough_where_it_is() -> None:
     assert moved(planned(parts, epsilon=0.5)) == {"a": ("leader", 1, 2)}
 
 
-def test_replicas_follow_where_leadership_was_not_enough() -> None:
+def test_replicas_follow_if_leadership_does_not_suffice() -> None:
     """Broker 1 has 70 (a 17, b 23, c 30), broker 2 30 (5 of them following a), broker 3 20; band to 44.
 
     a handed to 2 (+12: 42) leaves 58. Then replicas: c would make 50 of broker 3 and more of 2; b makes 43.
@@ -96,7 +96,7 @@ def test_replicas_follow_where_leadership_was_not_enough() -> None:
 
 
 @pytest.mark.parametrize(("resource", "kind"), [("cpu", "leader"), ("disk", "replica")])
-def test_the_biggest_goes_first_and_nothing_more_once_the_broker_is_within(resource: str, kind: str) -> None:
+def test_the_biggest_moves_first_and_nothing_more_once_the_broker_is_within(resource: str, kind: str) -> None:
     """On broker 1 are a 10, b 20 and c 30, on broker 2 nothing; mean 30, band up to 45. c alone does it; a
     would still have room (40). The smallest first would have moved a and b.
     """
@@ -108,14 +108,14 @@ def test_the_biggest_goes_first_and_nothing_more_once_the_broker_is_within(resou
 
 
 @pytest.mark.parametrize("replicas", [[1, 2, 3], [1, 3, 2]])
-def test_leadership_goes_to_the_follower_that_is_used_least(replicas: list[int]) -> None:
+def test_leadership_moves_to_the_least_used_follower(replicas: list[int]) -> None:
     """42, 25 and 20, mean 29, band to 37.7: a (12) may go to 2 (37) and to 3 (32), and goes to 3."""
     parts = [held("a", replicas, 12, of="cpu"), held("b", [1], 30, of="cpu")]
     parts += [held("y", [2], 25, of="cpu"), held("z", [3], 20, of="cpu")]
     assert moved(planned(parts, epsilon=0.3)) == {"a": ("leader", 1, 3)}
 
 
-def test_replicas_go_to_the_broker_that_is_used_least_at_that_moment() -> None:
+def test_replicas_move_to_the_least_used_broker_of_the_step() -> None:
     """60, 12 and 18, mean 30, band to 36. a makes 22 of broker 2, so b goes to 3 (28), and c to 2 again."""
     parts = [held(name, [1], 10) for name in "abcdef"] + [held("y", [2], 12), held("z", [3], 18)]
     assert moved(planned(parts, epsilon=0.2)) == {
@@ -167,7 +167,7 @@ def test_theta_stands_between_leaderships_too() -> None:
     assert moved(planned(parts, epsilon=0.9)) == {"d": ("leader", 1, 2)}
 
 
-def test_the_next_follower_is_asked_where_the_least_used_cannot() -> None:
+def test_the_next_follower_is_tried_if_the_least_used_cannot_lead() -> None:
     """Broker 3 is half as big as c: it is used least (10 %), and c would fill it to 70 %. c goes to 2."""
     brokers = [broker(1, capacity=FULL), broker(2, capacity=FULL), broker(3, capacity=(20.0,) * 4)]
     parts = [held("c", [1, 2, 3], 12, of="cpu"), held("b", [1], 30, of="cpu")]
@@ -184,7 +184,7 @@ def test_no_broker_holds_two_replicas_of_a_partition() -> None:
     assert moved(planned(parts, epsilon=0.6)) == {"a": ("replica", 1, 3)}
 
 
-def test_what_the_run_has_completed_is_not_spoiled() -> None:
+def test_resources_completed_in_the_run_stay_within_the_band() -> None:
     """CPU 60, 30, 30, 20, band to 42: broker 1 hands a (20) to broker 4 and is done at 40.
 
     Disk 10, 60, 20, 30, band to 45: broker 2 gives z (20). Broker 1 has most room, but z brings 10 of CPU,
@@ -194,7 +194,7 @@ def test_what_the_run_has_completed_is_not_spoiled() -> None:
     assert moved(plan) == {"a": ("leader", 1, 4), "z": ("replica", 2, 3)}
 
 
-def test_what_was_well_from_the_start_may_be_spoiled() -> None:
+def test_resources_within_the_band_at_the_start_may_leave_it() -> None:
     """The same, but a is led by broker 4 already: nothing was completed in this run, and z goes to broker 1.
 
     So we read "migrations that were completed are not spoiled"; CPU of broker 1 ends at 50, above its band.
@@ -269,7 +269,7 @@ left."""
     ],
     ids=["once, by id", "passes", "worst_first"],
 )
-def test_once_around_by_id_misses_what_comes_free_later(repair: tuple[str, ...], expected: dict) -> None:
+def test_one_pass_by_id_misses_capacity_that_is_freed_later(repair: tuple[str, ...], expected: dict) -> None:
     """By id and once, broker 1 is stuck at its turn. On a second round, or if broker 2, which is further out,
     comes first, p follows.
     """
@@ -295,7 +295,7 @@ def test_pulling_leaves_its_donors_within_the_band() -> None:
 
 
 @pytest.mark.parametrize(("repairs", "handed"), [(None, "a"), (("in_sync",), "b")])
-def test_as_printed_nobody_asks_who_is_in_sync(repairs: tuple[str, ...] | None, handed: str) -> None:
+def test_the_literal_variant_ignores_in_sync_replicas(repairs: tuple[str, ...] | None, handed: str) -> None:
     """56 against 16, mean 36: a (30, follower 10) comes first, and its follower lags; b (26 and 6) does it
     too.
     """
@@ -323,7 +323,7 @@ def test_as_printed_racks_do_not_matter(repairs: tuple[str, ...], target: int) -
 
 
 @pytest.mark.parametrize(("repairs", "kinds"), [(None, []), (("placement",), [ReplicaMoveKind.REPLICA])])
-def test_as_printed_a_draining_broker_keeps_what_it_has(
+def test_the_literal_variant_leaves_replicas_on_a_draining_broker(
     repairs: tuple[str, ...] | None, kinds: list[ReplicaMoveKind]
 ) -> None:
     """Brokers 2 and 3 have 20 each, broker 1 drains with 10 on it: the print knows nobody who leaves."""
@@ -332,7 +332,7 @@ def test_as_printed_a_draining_broker_keeps_what_it_has(
     assert [move.kind for move in plan.moves] == kinds
 
 
-def test_a_level_cluster_is_left_alone() -> None:
+def test_a_balanced_cluster_gets_no_moves() -> None:
     """Three brokers at 40, within θ and ε: no broker's turn does anything, whatever the reading."""
     parts = [held(name, [b], 40) for b, name in enumerate("abc", 1)]
     for repairs in (None, (), CHARITABLE, tuple(REPAIRS)):
@@ -343,7 +343,7 @@ def test_a_level_cluster_is_left_alone() -> None:
 # What it says.
 
 
-def test_where_replicas_run_out_the_print_says_add_brokers_and_proves_nothing() -> None:
+def test_if_replicas_run_out_the_literal_variant_requests_brokers_without_proof() -> None:
     """The destination above had to reach the band at once: brokers 1 and 2 run out, and there is room enough.
 
     The paper's verdict stands beside ours, that nothing is proven; the plan is not called infeasible for it.
@@ -358,7 +358,7 @@ def test_where_replicas_run_out_the_print_says_add_brokers_and_proves_nothing() 
     assert [problem.kind for problem in plan.problems] == ["unmet_goal", "add_brokers"]
 
 
-def test_the_prints_verdict_and_a_proof_are_told_apart() -> None:
+def test_the_papers_verdict_and_a_proof_are_distinguished() -> None:
     """280 on three brokers of 100 with θ .8: a fourth is needed, which is proven, and the print says so too,
     without a number.
     """
@@ -371,7 +371,7 @@ def test_the_prints_verdict_and_a_proof_are_told_apart() -> None:
     assert plan.verdict == Verdict.INFEASIBLE
 
 
-def test_the_repair_proof_says_only_what_is_proven() -> None:
+def test_the_repair_proof_states_only_proven_facts() -> None:
     """The same two clusters: the first has nothing to add, the second has the proof alone."""
     loose = [held("a", [1], 12), held("b", [1], 43), held("y", [2], 22), held("z", [3], 43)]
     assert [problem.kind for problem in planned(loose, ("proof",)).problems] == ["unmet_goal"]
@@ -380,7 +380,7 @@ def test_the_repair_proof_says_only_what_is_proven() -> None:
     assert [problem.count for problem in found if problem.kind == "add_brokers"] == [1]
 
 
-def test_who_meets_the_goals_has_not_run_out() -> None:
+def test_a_broker_that_meets_the_goals_has_not_run_out() -> None:
     """The last replica that it can give brings broker 1 within the band: no verdict."""
     plan = planned([held("a", [1], 20), held("b", [1], 40), held("z", [2], 20)], None, brokers=2)
     assert (plan.verdict, plan.problems) == (Verdict.BALANCED, ())
@@ -395,7 +395,7 @@ def test_who_meets_the_goals_has_not_run_out() -> None:
         (RoleAwareSettings(), {"literal": False, "repairs": list(REPAIRS)}),
     ],
 )
-def test_a_plan_says_by_which_reading_it_was_made(switches: RoleAwareSettings, recorded: dict) -> None:
+def test_a_plan_names_its_variant(switches: RoleAwareSettings, recorded: dict) -> None:
     """Two plans of one procedure can be told apart by their files; repairs stand in their own order."""
     asked = ReplicasSettings(strategy="role_aware", role_aware=switches)
     plan = role_aware.plan(snapshot([broker(1), broker(2)], [held("a", [1], 1)]), asked)

@@ -47,7 +47,7 @@ def snapshot(held_seconds: list[list[float]]) -> ReplicasSnapshot:
         ([[3600.0], [np.inf], [np.inf]], 0.0, 0),
     ],
 )
-def test_what_came_lately_stays_if_something_else_helps(
+def test_recently_moved_replicas_stay_if_another_move_helps(
     held: list[list[float]], hours: float, moved: int
 ) -> None:
     """10 bytes are less than 12, but 5 times 10 are more; two hours are over after 7200 s; 0 are none."""
@@ -56,7 +56,7 @@ def test_what_came_lately_stays_if_something_else_helps(
     assert move.bytes == (10, 12)[moved], "the cost is that of the bytes"
 
 
-def test_what_came_lately_goes_where_nothing_else_helps() -> None:
+def test_recently_moved_replicas_move_if_nothing_else_helps() -> None:
     """It is a price, not a ban."""
     held = [[60.0], [60.0], [60.0]]
     plan = trim.plan(snapshot(held), THETA)

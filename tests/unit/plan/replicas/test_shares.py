@@ -149,7 +149,7 @@ def test_uneven_racks_copy_next_to_nothing_and_are_named() -> None:
     assert plan.verdict in (Verdict.IMPROVED, Verdict.INCOMPLETE)
 
 
-def test_slightly_uneven_racks_are_levelled_all_the_same() -> None:
+def test_slightly_uneven_racks_are_still_balanced() -> None:
     """Racks of 10, 10 and 11: 3.3 % above the mean is within ε, which is asked around the mean itself."""
     problem = problem_data(racks(10, 10, 11, partitions=310), ReplicasSettings())
     limits = problem.limits(problem.carried_load(problem.initial_placement))
@@ -164,7 +164,7 @@ def test_a_drained_broker_makes_racks_uneven() -> None:
     assert any("rack r2 has 1 broker left (4) and must hold 1 replica of every partition" in t for t in told)
 
 
-def test_a_lone_rack_cannot_be_kept_below_theta() -> None:
+def test_a_lone_rack_cannot_stay_below_theta() -> None:
     """Racks of 3, 3 and 1: 120 units on a disk of 140, limit 112; a second broker would help."""
     made = racks(3, 3, 1)
     made = replace(made, brokers=replace(made.brokers, capacity=made.brokers.capacity * 140 / 150))

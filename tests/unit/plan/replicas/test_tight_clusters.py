@@ -35,7 +35,7 @@ def usage(of: ReplicasSnapshot) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", TIGHT)
-def test_a_witness_proves_that_the_cluster_can_be_levelled(name: str) -> None:
+def test_a_witness_proves_that_the_cluster_can_be_balanced(name: str) -> None:
     """Same partitions, lawful places, nobody above θ, nobody off by more than ε; the snapshot is neither."""
     made = TIGHT[name]()
     for one in (made.snapshot, made.witness):
@@ -52,7 +52,7 @@ def test_a_witness_proves_that_the_cluster_can_be_levelled(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TIGHT)
-def test_what_can_be_levelled_is_levelled(name: str) -> None:
+def test_a_cluster_that_can_be_balanced_is_balanced(name: str) -> None:
     """Also where copies have to wait for one another, and none of them has room on a disk at first."""
     plan = planned(name)
     assert plan.verdict == Verdict.BALANCED
@@ -60,7 +60,7 @@ def test_what_can_be_levelled_is_levelled(name: str) -> None:
     assert not plan.problems
 
 
-def test_the_way_there_fills_no_disk_either() -> None:
+def test_the_steps_to_the_witness_fill_no_disk() -> None:
     """Step by step, a copy being on its new broker before it leaves the old one."""
     made, plan = TIGHT["60 brokers, .795"]().snapshot, planned("60 brokers, .795")
     disk = made.broker_load()[:, RESOURCES.index("disk")]

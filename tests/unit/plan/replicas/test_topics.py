@@ -96,7 +96,7 @@ def test_leaders_of_a_topic_are_evened_without_a_copy() -> None:
     assert {move.reason.goal for move in found.moves} == {"topic_leaders"}
 
 
-def test_a_copy_that_makes_a_leader_says_so() -> None:
+def test_a_copy_that_makes_a_leader_has_that_reason() -> None:
     """Broker 3 holds nothing of `a` and is to lead two of it: two copies, and why."""
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"a": 2})
     found = plan(two_topics(), wanted)
@@ -111,7 +111,7 @@ def test_a_copy_that_makes_a_leader_says_so() -> None:
     assert {goal: one.topics for goal, one in found.topics.items()} == {"min_leaders_per_topic": 1}
 
 
-def test_whoever_leads_more_than_the_least_is_left_alone() -> None:
+def test_brokers_above_the_minimum_of_leaders_stay_unchanged() -> None:
     """4, 1 and 1 of six, and one each is asked for."""
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate([1, 1, 1, 1, 2, 3])]
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"t": 1})
@@ -141,7 +141,7 @@ def test_the_band_of_a_topic(counts: list[int], epsilon: float, band: tuple[int,
     assert topics.band(tally).tolist() == [[list(band), list(band)]]
 
 
-def test_who_may_not_get_or_lead_is_not_counted() -> None:
+def test_brokers_that_must_not_receive_or_lead_are_not_counted() -> None:
     """Broker 3 leads nothing, 4 gets nothing: replicas are evened over 1, 2 and 3, leaders over 1 and 2."""
     states = ["alive", "alive", "no_leaders", "no_new_replicas"]
     asked = snapshot(
@@ -184,7 +184,7 @@ def test_topics_burden_a_broker_as_its_load_does() -> None:
     assert out * 100 == pytest.approx([9, 1, 4], abs=1e-6)
 
 
-def test_only_the_topics_asked_for_are_levelled_and_never_excluded_ones() -> None:
+def test_only_requested_topics_are_balanced_and_never_excluded_ones() -> None:
     """Of `a`, `b` and an internal topic `a` is named, `__a` too but excluded: only `a` moves."""
     rows = [partition(name, i, [1], load=EVEN) for name in ("a", "b", "__a") for i in range(4)]
     asked = snapshot([broker(1), broker(2)], rows)
@@ -241,7 +241,7 @@ def test_plan_and_status_name_the_topics_that_miss() -> None:
 
 
 @pytest.mark.parametrize(("big", "small"), [("a", "b"), ("b", "a")])
-def test_limits_on_moves_leave_out_what_topics_need_least(big: str, small: str) -> None:
+def test_limits_on_moves_drop_the_least_needed_topics(big: str, small: str) -> None:
     """One move of two: 23 and 17 of a topic are out by one of 20, 3 and 1 of the other by one of 2."""
     held = {big: [1] * 23 + [2] * 17, small: [1] * 3 + [2]}
     rows = [partition(t, i, [b], load=EVEN) for t, on in held.items() for i, b in enumerate(on)]
@@ -251,7 +251,7 @@ def test_limits_on_moves_leave_out_what_topics_need_least(big: str, small: str) 
     assert [move.topic for move in plan(asked, replace(wanted, max_moves=1)).moves] == [small]
 
 
-def test_nobody_asks_and_nothing_is_told() -> None:
+def test_without_topic_goals_the_plan_has_no_topic_fields() -> None:
     """A plan without goals per topic has none of their fields, nor their settings."""
     document = json.loads(plan_bytes(plan(two_topics(), ReplicasSettings())))
     assert "x_topics" not in document
@@ -309,7 +309,9 @@ def _rests(board: ReplicasBoard) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(snapshot=snapshots(), drawn=st.data())
-def test_trades_are_worth_what_placements_differ_in(snapshot: ReplicasSnapshot, drawn: st.DataObject) -> None:
+def test_trades_are_worth_the_difference_of_placements(
+    snapshot: ReplicasSnapshot, drawn: st.DataObject
+) -> None:
     """Whatever changes, one after the other: what was said to fall falls, and what is kept by additions alone
     is what a table made afresh has, to the bit.
     """

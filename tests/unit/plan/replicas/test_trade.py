@@ -58,7 +58,7 @@ def worth(asked: ReplicasProblem, placement: Placement) -> tuple[float, float]:
         ("an exchange", (A, C), (3, 5), {"place": (1, 0, C), "other": (2, 0, A)}),
     ],
 )
-def test_a_trade_is_worth_what_the_placements_differ_in(
+def test_a_trade_is_worth_the_difference_of_placements(
     name: str, pair: tuple[int, int], rows: tuple[int, int], changes: dict[str, tuple[int, ...]]
 ) -> None:
     """Whatever is handed over, the compiled figures are differences of whole placements' potentials."""
@@ -81,7 +81,7 @@ def test_a_trade_is_worth_what_the_placements_differ_in(
     assert_allclose(out[3], before_guided - after_guided)
 
 
-def test_what_does_not_help_is_worth_nothing() -> None:
+def test_a_harmful_trade_is_worth_nothing() -> None:
     """A trade that makes things worse gains nothing, however much the guidance might like it."""
     asked = problem()
     board = board_of(asked, asked.initial_placement, 0.9)

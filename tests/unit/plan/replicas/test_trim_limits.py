@@ -39,7 +39,7 @@ TIGHT = pieces((1, 50), (1, 28), (1, 12), (2, 60), (3, 20))
 """90, 60 and 20: with θ .8 alone, 12 must leave broker 1, and 28 cannot go to 2."""
 
 
-def test_theta_alone_moves_as_little_as_brings_everybody_below_it() -> None:
+def test_theta_alone_moves_the_minimum_that_brings_all_brokers_below_it() -> None:
     """The piece of 12 is enough; nothing else is asked for, however uneven it stays."""
     plan = planned(TIGHT, goals=THETA_ONLY)
     assert plan.verdict == Verdict.BALANCED
@@ -48,7 +48,7 @@ def test_theta_alone_moves_as_little_as_brings_everybody_below_it() -> None:
 
 
 @pytest.mark.parametrize(("theta", "worst"), [(0.85, 0.85), (0.65, 0.65)])
-def test_theta_is_the_one_asked_for(theta: float, worst: float) -> None:
+def test_theta_is_the_configured_one(theta: float, worst: float) -> None:
     """The same at .85 and at .65, where broker 3 must take more."""
     plan = planned(TIGHT, goals=THETA_ONLY, theta=(theta,) * 4)
     assert plan.verdict == Verdict.BALANCED
@@ -63,7 +63,7 @@ def test_theta_is_each_resources_own() -> None:
     assert peak(into, "network_in") <= 0.8
 
 
-def test_what_is_not_asked_for_is_not_done() -> None:
+def test_without_goals_nothing_moves() -> None:
     """Racks and hosts alone: 90, 60 and 20 are none of their business."""
     assert planned(TIGHT, goals=("rack", "host")).moves == ()
 
@@ -78,7 +78,7 @@ def test_epsilon_holds_above_and_below(epsilon: float) -> None:
     assert len(plan.moves) == {0.1: 6, 0.3: 5}[epsilon]
 
 
-def test_a_broker_below_the_band_is_filled_where_nobody_is_above_it() -> None:
+def test_a_broker_below_the_band_is_filled_if_none_is_above_it() -> None:
     """36, 36, 36 and 12, mean 30, band 24 to 36 and a little: only the last is out."""
     parts = pieces(*[(b, 6) for b in (1, 2, 3) for _ in range(6)], (4, 12))
     plan = planned(parts, 4, epsilon=(0.21,) * 4)
@@ -87,7 +87,7 @@ def test_a_broker_below_the_band_is_filled_where_nobody_is_above_it() -> None:
     assert len(plan.moves) == 2
 
 
-def test_a_broker_above_the_band_is_relieved_where_nobody_is_below_it() -> None:
+def test_a_broker_above_the_band_is_relieved_if_none_is_below_it() -> None:
     """36 in pieces of 2 and three times 28, mean 30, band 27 to 33: two pieces leave it."""
     plan = planned(pieces(*[(1, 2)] * 18, *[(b, 28) for b in (2, 3, 4)]), 4)
     assert plan.verdict == Verdict.BALANCED
@@ -114,14 +114,14 @@ def test_excluded_topics_stay() -> None:
 
 
 @pytest.mark.parametrize("closed", [2, 3])
-def test_excluded_brokers_are_given_no_replica(closed: int) -> None:
+def test_excluded_brokers_receive_no_replica(closed: int) -> None:
     """60, 0 and 0: all that leaves goes to the one that is open."""
     plan = planned(pieces(*[(1, 10)] * 6), excluded_brokers_for_replicas=(closed,), goals=("epsilon",))
     assert {move.target for move in plan.moves} == {5 - closed}
 
 
 @pytest.mark.parametrize("closed", [2, 3])
-def test_excluded_brokers_are_given_no_leadership(closed: int) -> None:
+def test_excluded_brokers_receive_no_leadership(closed: int) -> None:
     """Roles that weigh 10 each, all on broker 1: they go to the one that is open, and no data moves."""
     parts = [held(f"p{n}", [1, 2, 3], 10, "network_out") for n in range(4)]
     plan = planned(parts, excluded_brokers_for_leaders=(closed,), goals=("epsilon",))
@@ -139,7 +139,7 @@ def test_racks_are_not_crowded_for_evenness() -> None:
     assert all((one <= 2) and (other >= 3) for one, other in ends)
 
 
-def test_racks_are_kept_where_crowding_one_would_level_best() -> None:
+def test_racks_are_respected_although_crowding_one_would_balance_best() -> None:
     """Brokers 1 to 4 hold 40, 30 (to stay), 0, 40: without racks broker 1 gives to 3, which crowds b."""
     brokers = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("aabb", 1)]
     parts = [*(held(f"p{n}", [1, 4], 10) for n in range(4)), held("x", [2], 30)]

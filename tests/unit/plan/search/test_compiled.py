@@ -45,14 +45,14 @@ def test_a_kernel_is_compiled_once_for_constants_and_integers_of_every_width() -
     assert versions in ([1, 1, 1], [1, 0, 0])
 
 
-def test_a_kernel_without_a_wrapper_for_python_says_so() -> None:
+def test_a_kernel_without_a_python_wrapper_raises_an_error() -> None:
     """Numba itself would end the process."""
     with pytest.raises(TypeError, match=r"scaled is called by kernels only; call its py_func instead"):
         scaled(np.ones(2), 0, 1)
     assert scaled.py_func(np.ones(2), 0, 1) == 3
 
 
-def test_the_digest_tells_of_a_change_in_what_a_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_changes_with_the_callees_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own code, that of kernels that it reaches, and their constants; nothing else."""
     before = digest(summed.py_func)
     assert digest(summed.py_func) == before
@@ -68,7 +68,7 @@ def doubled(values):
     return values.sum() * 2
 
 
-def test_machine_code_for_a_class_that_has_another_name_now_is_made_anew(
+def test_machine_code_for_a_renamed_class_is_compiled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The index on disk names the classes of arguments: after an upgrade one may be gone."""

@@ -16,7 +16,7 @@ def test_two_loads_that_share_one_place_are_too_much_together() -> None:
     assert (found.load, found.capacity) == (13.0, 10.0)
 
 
-def test_a_union_of_different_sets_is_found_where_no_set_alone_is_too_much() -> None:
+def test_a_union_of_different_sets_is_found_if_no_set_alone_is_too_much() -> None:
     """Three loads of 7, each on two of three places of 6; a fourth place allows none of them."""
     allowed = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 0]], dtype=bool)
     (found,) = confined(np.full(3, 7.0), np.array([6.0, 6.0, 6.0, 100.0]), allowed)
@@ -24,7 +24,7 @@ def test_a_union_of_different_sets_is_found_where_no_set_alone_is_too_much() -> 
     assert confined(np.full(3, 6.0), np.array([6.0, 6.0, 6.0, 100.0]), allowed) == []
 
 
-def test_sets_that_share_no_place_are_told_apart() -> None:
+def test_sets_that_share_no_place_are_distinguished() -> None:
     """Two namespaces, each with too little room of its own: two proofs, not one about both."""
     allowed = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
     found = confined(np.array([9.0, 8.0]), np.array([4.0, 4.0, 3.0, 3.0]), allowed)

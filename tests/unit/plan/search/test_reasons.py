@@ -24,21 +24,21 @@ from trimtab.plan.search.verdicts import too_few_brokers
         ),
     ],
 )
-def test_a_change_is_told_in_percent_or_as_a_load(
+def test_a_change_is_printed_in_percent_or_as_a_load(
     pair: tuple[float, float], scale: UnitScale | None, told: str
 ) -> None:
     """As many digits as tell both apart; of a made-up capacity no percentage."""
     assert change(*pair, scale) == told
 
 
-def test_a_limit_is_told_alike() -> None:
+def test_a_limit_is_printed_in_the_same_form() -> None:
     """In percent, or as a load."""
     assert limit_text(0.05) == "5.0%"
     assert limit_text(0.05, UnitScale(16.8e6, "bytes per second")) == "840.0 kB/s"
 
 
 @pytest.mark.parametrize(("times", "doubted"), [(1.5, False), (17.7, True)])
-def test_a_load_far_above_all_capacity_puts_the_unit_in_doubt(times: float, doubted: bool) -> None:
+def test_a_load_far_above_all_capacity_questions_the_unit(times: float, doubted: bool) -> None:
     """Disks that hold many times what they can: brokers to add are no remedy for a wrong unit."""
     capacity = np.full(3, 10_000.0)
     found = too_few_brokers("disk", "disk", "bytes", 30_000.0 * times, capacity, 0.8, {})

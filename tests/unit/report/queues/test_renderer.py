@@ -34,7 +34,7 @@ def shown(processes: int) -> str:
     return console.file.getvalue()
 
 
-def test_a_glance_names_queues_and_tells_work_in_milliseconds() -> None:
+def test_live_status_names_queues_and_prints_work_in_milliseconds() -> None:
     """0.3 s of work would round to none."""
     text = shown(2)
     assert "polls: 2 queues, 2 processes, weights of version 2; straight from the server" in text

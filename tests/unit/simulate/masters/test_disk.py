@@ -8,7 +8,7 @@ from simulate.masters.machine import SimulatedDisk
 from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, NoOp, Promised
 
 
-def test_what_a_snapshot_covers_goes_when_a_node_starts() -> None:
+def test_a_restart_removes_lines_covered_by_a_snapshot() -> None:
     """Each start reads what the one before it needed, and what was written since; nothing else."""
     disk = SimulatedDisk()
     disk.lines += [(0, AcceptedAt(slot, (1, 0), NoOp())) for slot in range(1, 9)]

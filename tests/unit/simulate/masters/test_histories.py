@@ -46,7 +46,7 @@ def changed(at: int, what: object) -> list[ClientOperation]:
     return history
 
 
-def test_what_clients_saw_is_explained() -> None:
+def test_observations_of_clients_are_explained() -> None:
     """Hundreds of operations, through transfers; consumers began where a master said so, several times."""
     history = list(played())
     assert linearizable(history) is True
@@ -100,7 +100,7 @@ def _log() -> list[tuple[str, int]]:
     return [found[at] for at in range(len(found))]
 
 
-def test_an_offset_that_goes_back_is_noticed() -> None:
+def test_an_offset_that_decreases_is_detected() -> None:
     """A consumer begins before what it was told to be kept, with the very messages that stand there."""
     at, begun = max(
         (at, one.what)

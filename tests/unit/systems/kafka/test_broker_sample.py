@@ -22,7 +22,7 @@ def ask(asker: FakeAsker, read_groups: bool = True) -> KafkaBrokerSample:
     return sample_broker(asker, 1, {"t": [0, 1]}, read_groups, 5.0, lambda: NOON)
 
 
-def test_a_broker_that_answers_tells_everything() -> None:
+def test_a_running_broker_yields_a_complete_sample() -> None:
     """Sizes, dirs, offsets and groups of one broker come in five requests."""
     asker = FakeAsker(SOUND)
     answer = ask(asker)
@@ -54,7 +54,7 @@ def test_groups_are_left_alone_on_request() -> None:
     assert "ListGroupsRequest" not in asker.asked
 
 
-def test_a_silent_broker_is_asked_once() -> None:
+def test_an_unresponsive_broker_is_queried_once() -> None:
     """Time-outs do not add up: after the first silence no further question is put."""
     asker = FakeAsker({})
     answer = ask(asker)
@@ -63,7 +63,7 @@ def test_a_silent_broker_is_asked_once() -> None:
     assert asker.asked == ["DescribeLogDirsRequest"]
 
 
-def test_a_refusal_is_not_an_empty_broker() -> None:
+def test_a_rejected_request_is_no_empty_broker() -> None:
     """Without the right to describe the cluster there are no dirs; a new broker has dirs without replicas."""
     refused = ask(
         FakeAsker(SOUND | {"DescribeLogDirsRequest": log_dirs(error_code=CLUSTER_AUTHORIZATION_FAILED)})
@@ -114,7 +114,7 @@ def test_one_forbidden_group_does_not_lose_the_others() -> None:
     assert answer.problems == ("group secret of broker 1 gives no offsets: group authorization failed",)
 
 
-def test_a_broker_that_dies_between_two_questions_keeps_what_it_told() -> None:
+def test_a_broker_that_dies_between_two_requests_keeps_its_first_answers() -> None:
     """Its sizes are landed although its offsets never came."""
     asker = FakeAsker({"DescribeLogDirsRequest": SOUND["DescribeLogDirsRequest"]})
     answer = ask(asker)

@@ -112,7 +112,7 @@ def test_a_dead_broker_never_loses_the_others(
     assert leaders == {0: (1, 60_000), 1: (3, 60_000), 2: (3, 60_000)}
 
 
-def test_a_broker_that_comes_back_or_joins_is_sampled_again(
+def test_a_broker_that_returns_or_joins_is_sampled_again(
     server: SimulatedKafkaServer, asker: AdminRequestSender
 ) -> None:
     """Nobody restarts the collector when the cluster changes."""
@@ -127,7 +127,7 @@ def test_a_broker_that_comes_back_or_joins_is_sampled_again(
     assert sample(asker).answered == 4
 
 
-def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
+def test_moves_in_flight_are_recorded(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
     """The pipeline must know a replica that is still being copied."""
     server.do(lambda cluster: cluster.controller.reassign("t", 0, [4, 2]))
     found = sample(asker)
@@ -204,7 +204,7 @@ def test_metrics_of_some_brokers_only(asker: AdminRequestSender) -> None:
     ]
 
 
-def test_a_cluster_that_is_gone_is_one_error(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
+def test_an_unreachable_cluster_is_one_error(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
     """All brokers dead: the tick fails within its time-out, and the next one may succeed."""
     for broker in (1, 2, 3, 4):
         server.do(lambda cluster, broker=broker: cluster.kill_broker(broker))  # type: ignore[misc]

@@ -69,7 +69,7 @@ def test_two_readings_decide(
     assert compare_readings(before, after).outcome is outcome
 
 
-def test_sizes_that_are_not_told_prove_nothing() -> None:
+def test_missing_sizes_prove_nothing() -> None:
     """A user without the right to see log dirs gets no doubt about counters."""
     before, after = (
         TrafficReading(one.sampled_at, one.counters, one.start_offsets, one.end_offsets, {})
@@ -97,7 +97,7 @@ def test_a_burst_between_scrape_and_sizes_costs_a_true_counter_nothing() -> None
     assert all("bytes_in_total" in one.broker for one in kept)
 
 
-def test_a_true_counter_that_began_with_such_a_burst_comes_back() -> None:
+def test_a_correct_counter_that_started_with_a_burst_is_accepted_again() -> None:
     """It is left out for one tick."""
     doubts = CounterCheck()
     steps = [(0, 5 * MB), (0, 9 * MB), (4 * MB, 9 * MB), (5 * MB, 10 * MB)]

@@ -70,7 +70,7 @@ def test_rates_and_strangers_are_not_taken_for_counters(line: str) -> None:
     assert (found.broker, found.topics, found.dropped) == ({}, {}, 0)
 
 
-def test_cpu_comes_in_nanoseconds_whichever_counter_there_is() -> None:
+def test_cpu_is_in_nanoseconds_for_every_kind_of_counter() -> None:
     """The agent's own process_cpu_seconds_total serves where the operating system's bean is not exported."""
     assert read_exposition("process_cpu_seconds_total 12.5").broker == {"cpu_time_ns": 12.5e9}
     both = "jvm_os_processcputime 7e9\nprocess_cpu_seconds_total 12.5"
@@ -162,7 +162,7 @@ def test_rules_that_give_rates_only_are_named_as_such() -> None:
     assert "CPU is not balanced and bytes of all brokers are estimated" in found.lacking()
 
 
-def test_what_its_type_line_calls_a_gauge_is_no_counter() -> None:
+def test_a_declared_gauge_is_no_counter() -> None:
     """A one-minute rate under a counter's name is left out, with the reason; CPU is still read."""
     found = read_exposition(
         "# TYPE kafka_server_brokertopicmetrics_bytesin_total gauge\n"
@@ -220,7 +220,7 @@ def test_a_topic_label_with_a_value_that_is_no_topic_is_not_taken() -> None:
     assert found.unread_topics
 
 
-def test_what_is_lost_is_said_as_it_is() -> None:
+def test_lost_counters_are_reported_precisely() -> None:
     """Bytes out alone cost bytes out; bytes in cost the counters of all brokers."""
     counters = {"cpu_time_ns": 1.0, "bytes_in_total": 1.0, "replication_bytes_in_total": 1.0}
     told = BrokerCounters(counters).lacking()
@@ -288,7 +288,7 @@ def test_counters_that_may_be_another_brokers_are_refused(text: str, cause: str)
     assert cause in found.lacking()
 
 
-def test_the_bean_of_the_broker_goes_before_the_answering_process() -> None:
+def test_the_bean_of_the_broker_precedes_the_answering_process() -> None:
     """An exporter that stands beside the broker tells its own CPU seconds."""
     text = "process_cpu_seconds_total 1\njvm_os_processcputime 7e9"
     assert read_exposition(text).broker == {"cpu_time_ns": 7e9}

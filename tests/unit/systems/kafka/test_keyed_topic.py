@@ -37,7 +37,7 @@ def a_beat(version: int, topic_id: str = ID, process: str = "p1") -> ClientHeart
     )  # fmt: skip
 
 
-def test_every_group_that_reads_the_topic_is_seen() -> None:
+def test_every_group_that_reads_the_topic_is_listed() -> None:
     """By its commits or by its members, idle ones among them; others are left out."""
     found = seen(
         billing=FakeGroup(COMMITS, {"m1": [0], "m2": [1], "m3": []}),
@@ -53,7 +53,7 @@ def test_every_group_that_reads_the_topic_is_seen() -> None:
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
-def test_a_group_in_mid_rebalance_is_told_apart(state: str) -> None:
+def test_a_rebalancing_group_is_distinguished(state: str) -> None:
     """Brokers do not tell meanwhile what its members read; one that has commits elsewhere alone does not."""
     found = seen(
         billing=FakeGroup(COMMITS, {"m1": [0]}, state),
@@ -75,7 +75,7 @@ def test_a_group_in_mid_rebalance_is_told_apart(state: str) -> None:
         (FakeGroup(COMMITS, state="Dead", kind=""), "calls it dead"),
     ],
 )
-def test_a_group_whose_members_are_not_told_is_told_apart(group: FakeGroup, told: str) -> None:
+def test_a_group_with_unknown_members_is_distinguished(group: FakeGroup, told: str) -> None:
     """Of another protocol, refused, or unknown to its own broker."""
     assert told in seen(billing=group)["billing"].unlisted_reason
 
@@ -94,14 +94,14 @@ def test_groups_that_have_no_order_here_are_no_readers(group: FakeGroup) -> None
     assert seen(other=group) == {}
 
 
-def test_a_group_that_is_named_is_looked_at_in_any_case() -> None:
+def test_a_named_group_is_always_read() -> None:
     """Though it reads nothing."""
     kafka = FakeKafka({"billing": FakeGroup(COMMITS, {"m1": [0, 1]})})
     assert [one.name for one in kafka.topic().groups(range(2), "gone")] == ["billing", "gone"]
     assert kafka.topic().consumers("gone") == ConsumerGroup("gone")
 
 
-def test_whose_load_is_meant_must_be_said_where_two_groups_read() -> None:
+def test_with_two_groups_a_name_is_required() -> None:
     """One alone needs no name."""
     kafka = FakeKafka({"billing": FakeGroup(COMMITS), "audit": FakeGroup({}, {"a1": [0, 1]})})
     with pytest.raises(InputError, match=r"is read by 2 consumer groups \(audit, billing\): say whose load"):
@@ -125,7 +125,7 @@ def test_the_topic_of_tables_gets_a_partition_for_heartbeats() -> None:
     assert kafka.added == [{TABLES: 2}]
 
 
-def test_a_topic_that_is_gone_is_told_from_one_that_is_not_told() -> None:
+def test_a_missing_topic_is_distinguished_from_an_unknown_one() -> None:
     """Its absence is an answer; a broker that does not know its leader yet gives none."""
     kafka = FakeKafka()
     assert kafka.topic().describe().ends == {0: 100, 1: 100}
@@ -138,7 +138,7 @@ def test_a_topic_that_is_gone_is_told_from_one_that_is_not_told() -> None:
         kafka.topic().describe()
 
 
-def test_a_damaged_table_is_told_from_none() -> None:
+def test_a_damaged_table_is_distinguished_from_a_missing_one() -> None:
     """What it hides goes on to hold; its version and base are made out, and what heartbeats tell."""
     kafka = FakeKafka()
     assert kafka.topic().published(ID) == PublishedRouting()
@@ -193,7 +193,7 @@ def test_two_tables_of_one_version_are_rivals() -> None:
     assert kafka.topic().published(ID).foreign_table is None
 
 
-def test_a_damaged_file_is_told_as_well(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_as_well(tmp_path: Path) -> None:
     """A table that was edited by hand."""
     path = tmp_path / "table.json"
     topic = KeyedTopic(CONNECTION, FakeKafka(), "orders", str(path))

@@ -85,7 +85,7 @@ def test_the_preferred_replica_is_elected(server: SimulatedKafkaServer, port: Le
     assert elections(server) == [("led", 1)]
 
 
-def test_nothing_asked_for_elects_nothing(server: SimulatedKafkaServer, port: LeadersPort) -> None:
+def test_an_empty_request_elects_no_leader(server: SimulatedKafkaServer, port: LeadersPort) -> None:
     """An empty list would mean all partitions to Kafka; so would one of which all are refused."""
     assert port.request_transfers(ELECTED, {}) == TransferRequestResult(ELECTED)
     assert refused(port.request_transfers(ELECTED, {"led-0": "3"})) == {
@@ -144,7 +144,7 @@ def test_a_partition_that_is_being_reassigned_is_left_alone(
     assert elections(server) == [("led", 0)]
 
 
-def test_a_partition_that_is_gone_is_told(server: SimulatedKafkaServer, port: LeadersPort) -> None:
+def test_a_missing_partition_is_reported(server: SimulatedKafkaServer, port: LeadersPort) -> None:
     """Deleted since the plan: left out of what is seen, and refused."""
     server.do(lambda cluster: cluster.controller.delete_topic("alone"))
     assert port.observe(["alone-0"]).masters == {}

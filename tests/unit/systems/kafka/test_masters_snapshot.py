@@ -56,7 +56,7 @@ def test_a_partition_without_a_leader_has_no_master() -> None:
     assert group(partition("led", 0, [2], leader=None, in_sync=[2]), b2="dead").master == NO_MASTER
 
 
-def test_what_moves_is_what_a_leader_carries_more() -> None:
+def test_the_moving_load_is_the_leaders_surplus() -> None:
     """20 B/s in are the same for a follower, 50 out are not; disk and processor are not balanced here."""
     found = group(partition("led", 0, [1, 2], load=(4.0, 7.0, 20.0, 50.0)))
     assert (found.bytes_per_second, found.queries_per_second) == (50.0, 0.0)
@@ -88,7 +88,7 @@ def piled_up() -> MastersSnapshot:
     return seen(*parts)
 
 
-def test_a_cap_holds_and_what_may_not_lead_is_left() -> None:
+def test_a_cap_holds_and_brokers_that_must_not_lead_are_left_out() -> None:
     """Two of the three that could come back tonight; led-0 stays, since broker 1 is behind there."""
     few = plan_masters(piled_up(), MastersSettings(max_moves=2))
     assert len(few.moves) == 2

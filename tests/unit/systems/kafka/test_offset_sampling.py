@@ -81,7 +81,7 @@ def test_a_reading_that_takes_too_long_for_a_rate_is_sampled_again(
         (PublishedRouting(RoutingTable(3, 1, 2), damaged="table on t: is torn"), (3, 1)),
     ],
 )
-def test_a_torn_table_keeps_nobody_from_reading(
+def test_a_torn_table_does_not_stop_sampling(
     published: PublishedRouting, head: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said; the table before counts, or the plain hash over what the torn text says."""
@@ -102,7 +102,7 @@ def test_a_torn_table_keeps_nobody_from_reading(
     assert told[0].startswith("table on t: is torn; goes by the table before")
 
 
-def test_records_that_lie_where_the_table_puts_them_are_counted() -> None:
+def test_records_at_the_places_of_the_table_are_counted() -> None:
     """At home, in the route of the group or of one of its keys, and where older records may wait."""
     split = key_group(b"hot", 4)
     home, moved = split % 4, next(group for group in range(8) if group not in (split, split % 4))

@@ -84,7 +84,7 @@ def test_a_failing_endpoint_is_one_reason(serve: Serve) -> None:
         scrape(full_url(serve(garbage)), 5.0)
 
 
-def test_a_silent_endpoint_costs_its_time_out_only(serve: Serve) -> None:
+def test_an_unresponsive_endpoint_costs_only_its_time_out(serve: Serve) -> None:
     """An exporter that hangs does not hold up the tick."""
     released = threading.Event()
 

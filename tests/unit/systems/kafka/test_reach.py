@@ -66,7 +66,7 @@ def test_one_address_that_answers_is_enough(closed_port):
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_a_silent_port_ends_in_time(mute_port, protocol):
+def test_a_port_that_does_not_answer_times_out(mute_port, protocol):
     """A port that never answers is given up after the connection's own timeout."""
     connection = KafkaConnection((f"127.0.0.1:{mute_port}",), security_protocol=protocol, timeout_seconds=0.2)
     with pytest.raises(ConnectError, match=r"no answer in 0\.2 s"):
@@ -76,7 +76,7 @@ def test_a_silent_port_ends_in_time(mute_port, protocol):
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", -1), b"\0\0\0\x05hello"]
 )
-def test_another_server_on_that_port_is_told(answer):
+def test_another_server_on_that_port_is_reported(answer):
     """An operator who names a web server's port, or one that hangs up, is told that it is no Kafka."""
     with _answering(answer) as port, pytest.raises(ConnectError, match="does not speak Kafka over PLAINTEXT"):
         reach(KafkaConnection((f"127.0.0.1:{port}",)))

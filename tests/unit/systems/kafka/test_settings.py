@@ -41,7 +41,7 @@ def test_ipv6_hosts_stand_in_brackets():
     assert split_address("[::1]:9092") == ("::1", 9092)
 
 
-def test_password_comes_from_the_environment():
+def test_password_is_read_from_the_environment():
     """A password need not stand in any file."""
     assert connection_from_table(SCRAM, {"TRIMTAB_KAFKA_PASSWORD": "s"}).password == "s"
 
@@ -53,7 +53,7 @@ def test_password_file_is_read_without_its_line_end(tmp_path):
     assert connection.password == "p w"
 
 
-def test_password_from_the_environment_goes_before_the_file(tmp_path):
+def test_password_from_the_environment_precedes_the_file(tmp_path):
     """As with every setting."""
     (tmp_path / "secret").write_text("old", encoding="utf-8")
     table = SCRAM | {"password_file": "secret"}
@@ -66,7 +66,7 @@ def test_a_password_is_taken_as_it_is_written():
         assert connection_from_table(SCRAM, {"TRIMTAB_KAFKA_PASSWORD": word}).password == word
 
 
-def test_password_is_not_shown():
+def test_password_is_not_printed():
     """A connection that gets into a log does not give the password away."""
     assert "hush" not in repr(connection_from_table(SCRAM | {"password": "hush"}))
 
@@ -105,7 +105,7 @@ def test_relative_files_count_from_the_settings_file(tmp_path):
         ({"bootstrap": "b:1", "timeout_seconds": True}, "is true, expected a number"),
     ],
 )
-def test_what_cannot_work_is_refused_with_its_remedy(table, said, tmp_path):
+def test_invalid_settings_are_rejected_with_a_remedy(table, said, tmp_path):
     """A slip in the table is told by name before anything is tried."""
     with pytest.raises(SettingsError) as caught:
         connection_from_table(table, {}, tmp_path)
@@ -125,7 +125,7 @@ def test_own_keys_are_left_alone():
     assert connection_from_table({"bootstrap": "b:1", "x_note": 1}) == KafkaConnection(("b:1",))
 
 
-def test_a_missing_certificate_is_told_by_path(tmp_path):
+def test_a_missing_certificate_is_reported_by_path(tmp_path):
     """The path in the message is the one that was looked at."""
     table = {"bootstrap": "b:1", "security_protocol": "SSL", "tls_ca": "ca.pem"}
     with pytest.raises(SettingsError, match=str(Path(tmp_path / "ca.pem"))):

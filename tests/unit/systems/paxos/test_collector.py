@@ -11,7 +11,7 @@ def report(version: int, rest_seconds: float = 0.0) -> GroupReport:
     return GroupReport(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
 
 
-def test_a_node_with_an_old_map_and_a_group_that_rests_are_told() -> None:
+def test_a_node_with_an_old_map_and_an_excluded_node_are_reported() -> None:
     """Each once, whichever nodes know of it; nothing where all go by one map."""
     assert map_problems({0: {0: report(3)}, 1: {0: report(3)}}) == []
     told = map_problems({

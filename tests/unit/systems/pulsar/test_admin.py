@@ -114,13 +114,13 @@ def test_a_cluster_without_policies_answers_404():
     assert admin(cluster(answers)).cluster_policies() == BundlePolicies()
 
 
-def test_load_report_may_hold_what_json_does_not():
+def test_load_report_may_contain_values_that_json_forbids():
     """A broker that writes NaN loses that value later, not its whole report now."""
     calls = admin(cluster({"/admin/v2/broker-stats/load-report": httpx.Response(200, content=b'{"a": NaN}')}))
     assert str(calls.load_report("b2:8080")["a"]) == "nan"
 
 
-def test_token_goes_with_every_request_also_after_a_redirect():
+def test_token_is_sent_with_every_request_also_after_a_redirect():
     """To the leader, to the owner: a general client would drop it at the first change of port."""
     seen: list[httpx.Request] = []
     path = "/admin/v2/namespaces/t/n/0x00000000_0x40000000/unload"
@@ -139,7 +139,7 @@ def test_token_goes_with_every_request_also_after_a_redirect():
     assert {request.headers["Authorization"] for request in seen} == {"Bearer secret"}
 
 
-def test_split_says_where_and_repeats_its_body_after_a_redirect():
+def test_split_sends_positions_and_repeats_its_body_after_a_redirect():
     """Boundaries travel in the body, which the owner must get as the first broker did."""
     seen: list[httpx.Request] = []
     path = f"/admin/v2/namespaces/{BUNDLE}/split?unload=false&splitAlgorithmName=specified_positions_divide"
@@ -199,7 +199,7 @@ def test_tls_is_never_left():
         admin(cluster(answers), "https://b1:8443", token="secret").leader()
 
 
-def test_a_brokers_address_with_tls_is_learned_from_where_it_redirects():
+def test_a_brokers_address_with_tls_is_learned_from_its_redirect():
     """Its id names the plain port; requests for it are sent on to the other one, on the same host."""
     owned = "/admin/v2/brokers/c1/b2:8080/ownedNamespaces"
     seen: list[httpx.Request] = []
@@ -233,7 +233,7 @@ def test_a_redirect_to_a_dead_owner_is_worth_another_try():
     assert caught.value.transient
 
 
-def test_the_next_broker_is_asked_when_one_is_dead_and_the_first_that_answers_from_then_on():
+def test_after_a_dead_broker_the_next_one_is_used_from_then_on():
     """One dead address of several costs one attempt."""
     seen: list[str] = []
 
@@ -262,7 +262,7 @@ def test_a_change_is_not_sent_twice_when_the_first_broker_may_have_got_it():
     assert caught.value.transient
 
 
-def test_a_change_goes_to_the_next_broker_when_the_first_was_never_reached():
+def test_a_change_is_sent_to_the_next_broker_if_the_first_was_never_reached():
     """Nothing was sent, so nothing can happen twice."""
 
     def on(request: httpx.Request) -> httpx.Response:
@@ -273,7 +273,7 @@ def test_a_change_goes_to_the_next_broker_when_the_first_was_never_reached():
     admin(on, "http://b1:8080", "http://b2:8080").unload(BUNDLE)
 
 
-def test_a_question_is_asked_again_when_a_kept_connection_was_closed():
+def test_a_read_is_repeated_if_a_persistent_connection_was_closed():
     """Brokers close idle connections; that is no outage."""
     seen: list[str] = []
 
@@ -300,7 +300,7 @@ def test_a_question_is_asked_again_when_a_kept_connection_was_closed():
         (599, "the broker's log tells more", False),
     ],
 )
-def test_each_refusal_has_its_remedy(status: int, said: str, transient: bool):
+def test_each_error_status_has_its_remedy(status: int, said: str, transient: bool):
     """What was asked, of whom, the broker's own reason, and what to do; no token in it."""
     answers = {f"/admin/v2/namespaces/{BUNDLE}/unload": httpx.Response(status, json={"reason": "because"})}
     with pytest.raises(PulsarAdminError) as caught:
@@ -336,7 +336,7 @@ def test_each_refusal_has_its_remedy(status: int, said: str, transient: bool):
         (b"[]", "[]"),
     ],
 )
-def test_a_reason_is_taken_out_of_whatever_came(body: bytes, reason: str):
+def test_a_reason_is_extracted_from_any_response(body: bytes, reason: str):
     """JSON, a page of the web server, a stack trace: what happened is left of it."""
     assert response_reason(body) == reason
 
@@ -345,7 +345,7 @@ def test_a_reason_is_taken_out_of_whatever_came(body: bytes, reason: str):
     ("content", "why"),
     [(b"<html>", "malformed"), (b'{"a": 1}', "array"), (b"[1]", "str"), (b"\xff", "malformed")],
 )
-def test_something_else_than_pulsar_is_told(content: bytes, why: str):
+def test_a_server_other_than_pulsar_is_reported(content: bytes, why: str):
     """A wrong port may well answer 200."""
     with pytest.raises(PulsarAdminError, match=r"answers GET tenants with something else") as caught:
         admin(cluster({"/admin/v2/tenants": httpx.Response(200, content=content)})).tenants()
@@ -365,7 +365,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
             thread.join()
 
 
-def test_an_answer_that_dribbles_in_is_given_up():
+def test_a_slow_response_times_out():
     """The time-out is for the whole answer; a byte now and then does not extend it."""
 
     class Dribble(BaseHTTPRequestHandler):
@@ -392,7 +392,7 @@ def test_an_answer_that_dribbles_in_is_given_up():
     assert caught.value.transient
 
 
-def test_what_the_operating_system_says_is_told():
+def test_errors_of_the_operating_system_are_quoted():
     """Nothing listens, no such host, TLS where none is spoken: each in its own words."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -70,7 +70,7 @@ def by_owner(found: TickSample, kind: str = "pulsar_broker") -> dict[str, Row]:
     return {row["owner"]: row for row in rows(found, kind)}
 
 
-def test_a_tick_holds_what_brokers_report(server: PulsarAdminServer) -> None:
+def test_a_tick_contains_the_reports_of_brokers(server: PulsarAdminServer) -> None:
     """Every broker's resources, every bundle with its owner and load, every topic, and the boundaries."""
     found = sample(server)
     assert (found.answered, found.brokers, found.dropped_values, found.problems) == (3, 3, 0, ())
@@ -157,7 +157,7 @@ def test_a_slow_broker_costs_its_own_rows_only(server: PulsarAdminServer) -> Non
     assert any(f"broker {slow} is unreachable: no answer in 3 s" in one for one in found.problems)
 
 
-def test_nobody_answers(server: PulsarAdminServer) -> None:
+def test_no_broker_answers(server: PulsarAdminServer) -> None:
     """Then there is no tick at all, and it is said why."""
     collector = opened(server)
     for one in server.ids:
@@ -167,7 +167,7 @@ def test_nobody_answers(server: PulsarAdminServer) -> None:
     collector.close()
 
 
-def test_a_token_is_shown_and_a_wrong_one_is_told() -> None:
+def test_a_token_is_sent_and_a_wrong_one_is_reported() -> None:
     """With the right one everything is there; without it, one sentence that names the setting."""
     with loaded_server(token="secret") as server:
         assert sample(server).answered == 3
@@ -266,7 +266,7 @@ def dropped(report: dict[str, Any], name: str) -> dict[str, Any]:
         (lambda report: changed(report, "msgRateOut", to=True), "msg_rate_out", "what is no number"),
     ],
 )
-def test_a_value_that_cannot_be_is_left_out_and_said(
+def test_an_impossible_value_is_left_out_and_counted(
     server: PulsarAdminServer, alter: Any, column: str, said: str
 ) -> None:
     """One broker, one value: that one is empty and counted, all the rest is there."""
@@ -314,7 +314,7 @@ def test_a_report_without_bundles_still_counts_as_one(server: PulsarAdminServer,
     assert found.dropped_values >= 1
 
 
-def test_what_is_no_bundle_is_no_row(server: PulsarAdminServer) -> None:
+def test_an_invalid_bundle_has_no_row(server: PulsarAdminServer) -> None:
     """A name that no bundle has, and a bundle that is none of its namespace."""
     bad = server.ids[0]
     server.cluster.brokers[bad].alter = lambda report: changed(
@@ -366,7 +366,7 @@ def test_a_namespace_whose_bundles_overlap_is_left_out(server: PulsarAdminServer
     assert any(f"tells of {wide}, which overlaps" in one for one in found.problems)
 
 
-def test_a_clock_that_goes_back_is_said(server: PulsarAdminServer) -> None:
+def test_a_clock_that_moves_backwards_is_reported(server: PulsarAdminServer) -> None:
     """The second report is older than the first; its figures are those of now all the same."""
     collector = opened(server)
     times = iter([9_000, 5_000, 6_000])
@@ -378,7 +378,7 @@ def test_a_clock_that_goes_back_is_said(server: PulsarAdminServer) -> None:
     assert not problems[2]
 
 
-def test_a_clock_that_is_ahead_is_said(server: PulsarAdminServer) -> None:
+def test_a_clock_that_is_ahead_is_reported(server: PulsarAdminServer) -> None:
     """A report from the future is stamped with the time at which it was read."""
     ahead = (time.time() + 3600) * 1000
     server.cluster.brokers[server.ids[0]].alter = lambda report: report | {"lastUpdate": ahead}
@@ -414,7 +414,7 @@ def test_a_topic_with_a_rate_that_cannot_be_is_left_out(server: PulsarAdminServe
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_metrics_stand_in_where_statistics_are_refused(server: PulsarAdminServer, status: int) -> None:
+def test_metrics_replace_statistics_that_are_not_authorized(server: PulsarAdminServer, status: int) -> None:
     """A role that may not see brokers' statistics may see their metrics: topics, and bundles as sums."""
     whole = sample(server)
     server.faults.append(Fault("GET", "broker-stats", Trouble.REFUSED, times=99, status=status))
@@ -445,7 +445,7 @@ def test_namespaces_may_not_be_listed(server: PulsarAdminServer) -> None:
     assert "namespaces cannot be listed" in found.problems[0]
 
 
-def test_no_leader_is_told(server: PulsarAdminServer) -> None:
+def test_a_missing_leader_is_reported(server: PulsarAdminServer) -> None:
     """While one is elected nobody is, and everything else is told."""
     server.faults.append(Fault("GET", "leaderBroker", Trouble.REFUSED, status=404))
     found = sample(server)
@@ -513,7 +513,7 @@ def test_the_extensible_manager_has_no_report_and_nothing_is_lost_for_it() -> No
     assert any("load reports" in one for one in second.problems)
 
 
-def test_a_recording_is_what_the_lake_holds(server: PulsarAdminServer, tmp_path: Path) -> None:
+def test_a_recording_equals_the_lake(server: PulsarAdminServer, tmp_path: Path) -> None:
     """`--record` and the lake tell the same ticks, bit for bit, and a recording is continued."""
     path = tmp_path / "reports.jsonl"
     raw = tmp_path / "bundles/raw"

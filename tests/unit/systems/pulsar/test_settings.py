@@ -23,7 +23,7 @@ def test_admin_option_takes_several_addresses():
     assert pulsar_connection_from_table({"admin": ["https://[::1]:2"]}).admin == ("https://[::1]:2",)
 
 
-def test_token_comes_from_the_environment_the_file_or_the_table(tmp_path: Path):
+def test_token_is_read_from_the_environment_the_file_or_the_table(tmp_path: Path):
     """A token need not stand in the settings; the line end of a mounted secret is not part of it."""
     (tmp_path / "secret").write_text("abc.def\n")
     admin = {"admin": "b:1"}
@@ -40,7 +40,7 @@ def test_token_from_the_environment_overrides_the_file(tmp_path: Path):
     assert pulsar_connection_from_table(table, {"TRIMTAB_PULSAR_TOKEN": "12345"}, tmp_path).token == "12345"
 
 
-def test_token_is_not_shown():
+def test_token_is_not_printed():
     """A connection that gets into a log does not give the token away."""
     assert "hush" not in repr(PulsarConnection(("http://b:1",), token="hush"))
 
@@ -80,7 +80,7 @@ def test_relative_files_count_from_the_settings_file(tmp_path: Path):
         ),
     ],
 )
-def test_what_cannot_work_is_one_sentence(table: dict[str, object], said: str):
+def test_invalid_settings_give_one_sentence(table: dict[str, object], said: str):
     """Every refusal names the setting and what to write instead, and shows no secret."""
     with pytest.raises(SettingsError) as caught:
         pulsar_connection_from_table(table, {})

@@ -14,7 +14,7 @@ def test_one_hosts_figures_are_not_the_brokers_own():
     assert "the brokers on h report" in str(source.warning())
 
 
-def test_control_groups_are_told_by_their_differences():
+def test_control_groups_are_recognised_by_their_differences():
     """Same limit, other usage, for longer than samples of one host can differ: each has its own."""
     source = UsageSource("auto")
     assert set(source.of(OWN, 0.0).values()) == {DECLARED}
@@ -38,7 +38,7 @@ def test_other_limits_are_other_groups():
     assert set(UsageSource("auto").of(told, 0.0).values()) == {MEASURED}
 
 
-def test_each_host_is_judged_by_itself():
+def test_each_host_is_evaluated_by_itself():
     """Brokers on hosts of their own are measured, however alike; those that share one are not."""
     told = ALIKE | {"a:1": (50.0, 200.0), "b:1": (50.0, 200.0)}
     found = UsageSource("auto").of(told, 0.0)
@@ -66,7 +66,7 @@ def test_figures_that_stay_apart_are_the_brokers_own():
     assert source.warning() is None
 
 
-def test_what_was_set_holds_whatever_is_reported():
+def test_configured_usage_precedes_reported_usage():
     """The operator knows."""
     assert set(UsageSource("measured").of(ALIKE, 0.0).values()) == {MEASURED}
     source = UsageSource("declared")

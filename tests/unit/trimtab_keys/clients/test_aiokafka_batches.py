@@ -76,7 +76,7 @@ def number(batch: Any) -> tuple[int, int]:
     return int.from_bytes(data[43:51], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True)
 
 
-def test_what_is_young_goes_as_ever() -> None:
+def test_a_young_batch_is_sent_as_usual() -> None:
     """Though its leader took longer than a request may."""
 
     async def story(place: Place) -> None:
@@ -87,7 +87,7 @@ def test_what_is_young_goes_as_ever() -> None:
     run(story)
 
 
-def test_what_is_too_old_is_not_sent_any_more() -> None:
+def test_an_expired_batch_is_not_sent() -> None:
     """It was never numbered, so that the next takes its number."""
 
     async def story(place: Place) -> None:
@@ -101,7 +101,7 @@ def test_what_is_too_old_is_not_sent_any_more() -> None:
     run(story)
 
 
-def test_what_is_too_old_is_not_sent_again_and_numbers_begin_anew() -> None:
+def test_an_expired_batch_is_not_resent_and_numbers_restart() -> None:
     """It may have been appended: nobody knows which number brokers expect of that id."""
 
     async def story(place: Place) -> None:
@@ -126,7 +126,7 @@ def test_what_is_too_old_is_not_sent_again_and_numbers_begin_anew() -> None:
     run(story)
 
 
-def test_numbers_begin_anew_after_a_batch_that_was_refused() -> None:
+def test_numbers_restart_after_a_rejected_batch() -> None:
     """Its number is missing at the broker, which would refuse all later ones of the partition."""
 
     async def story(place: Place) -> None:
@@ -141,7 +141,7 @@ def test_numbers_begin_anew_after_a_batch_that_was_refused() -> None:
     run(story)
 
 
-def test_what_is_too_old_fails_though_the_sender_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_batch_fails_although_the_sender_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for an id, or for an answer; flushes and closing wait for it."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
 

@@ -31,7 +31,7 @@ def test_a_transaction_that_fails_leaves_nothing(kind: str) -> None:
     connection.close()
 
 
-def test_old_marks_are_forgotten_when_asked() -> None:
+def test_old_checkpoints_are_deleted_on_request() -> None:
     """A mark that changed since stays."""
     now = [1000.0]
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -45,7 +45,7 @@ def test_old_marks_are_forgotten_when_asked() -> None:
     connection.close()
 
 
-def test_names_tell_nothing_of_a_key() -> None:
+def test_names_reveal_nothing_of_a_key() -> None:
     """They are as long for any key, and differ for any part."""
     names = {mark_name("id", "g", "p", key, 1) for key in (b"a", b"b", b"k" * 1_000_000)}
     assert {len(name) for name in names} == {16}

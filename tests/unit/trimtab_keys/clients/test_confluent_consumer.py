@@ -78,7 +78,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
 
 
-def test_a_partition_whose_leader_has_just_died_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_whose_leader_has_just_died_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its next leader is known some seconds later: no reason for the consumer to end."""
     monkeypatch.setattr(module, "BEGIN_SECONDS", 60.0)
     late = consumer(Deaf(deaf_for=5))
@@ -98,7 +98,7 @@ def test_an_error_in_a_callback_is_raised_by_the_step() -> None:
     assert not deaf.receiving.begun
 
 
-def test_a_rebalance_while_it_closes_asks_nobody() -> None:
+def test_a_rebalance_during_close_sends_no_request() -> None:
     """Nothing is consumed any more."""
     deaf = consumer(Deaf())
     deaf.close()

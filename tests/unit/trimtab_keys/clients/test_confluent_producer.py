@@ -55,7 +55,7 @@ def made(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Producer:
         ("fnv1a_random", "partitioner is fnv1a_random, expected murmur2_random"),
     ],
 )
-def test_a_program_whose_keys_lie_by_another_hash_is_told_so_at_its_start(
+def test_a_program_with_another_partitioner_gets_an_error_at_its_start(
     partitioner: str | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nearly all of its keys would change their partition without a fence."""
@@ -121,7 +121,7 @@ MOVED_TO = ((murmur2(MOVED) & POSITIVE) + 1) % 4
 COLD_AT = (murmur2(COLD) & POSITIVE) % 4
 
 
-def test_a_batch_goes_where_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record with its own callback or the batch's; what the application gave stays as it was."""
     batches = Batches(monkeypatch)
     own = batches.callback("own")
@@ -153,7 +153,7 @@ def test_a_batch_goes_where_the_table_says(monkeypatch: pytest.MonkeyPatch) -> N
     assert batches.sending._sender._trails[b"hot"].sequence == 4, "the batch's records are numbered"
 
 
-def test_what_a_batch_has_no_room_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_do_not_fit_a_batch_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the records that go together, and of those that go one by one."""
     batches = Batches(monkeypatch, room=3)
     batches.producer.produce("orders", b"0", COLD)
@@ -234,7 +234,7 @@ def test_a_key_that_the_client_does_not_take_is_refused_by_it(
     assert batches.come_of_it() == []
 
 
-def test_records_on_their_way_are_little_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_in_flight_add_little_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     """The header of a split key's record is called back as well, and leads nowhere further."""
     batches = Batches(monkeypatch)
     given: list[tuple[Any, ...]] = []
@@ -289,7 +289,7 @@ def test_routes_change_when_no_record_is_in_hand(monkeypatch: pytest.MonkeyPatch
     assert COLD not in batches.sending.plain
 
 
-def test_who_has_not_looked_a_partition_up_yet_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_before_its_lookup_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """That thread waits for the change itself."""
     batches = Batches(monkeypatch)
     stuck = Stuck(batches.producer, b"hot")
@@ -297,7 +297,7 @@ def test_who_has_not_looked_a_partition_up_yet_is_not_waited_for(monkeypatch: py
     stuck.let()
 
 
-def test_a_thread_that_went_on_while_it_was_looked_at_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_continued_during_the_inspection_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stood above its record's call may have come back, and have taken the way down with it."""
 
     def frame() -> Any:
@@ -311,7 +311,7 @@ def test_a_thread_that_went_on_while_it_was_looked_at_counts(monkeypatch: pytest
     assert not module._may_hold_unsent_record(), "one has ended, one has begun since"
 
 
-def test_what_happens_within_a_call_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_above_a_call_do_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal's handler, or a finaliser, runs above the record's call: it is in hand all the same."""
     batches = Batches(monkeypatch)
     batches.producer.produce("orders", b"0", COLD)
@@ -346,7 +346,7 @@ class Settled:
 
 @pytest.mark.parametrize("waited", [False, True])
 @pytest.mark.parametrize("age_seconds", [1.0, 121.0])
-def test_what_is_acknowledged_too_late_is_told_as_an_error(waited: bool, age_seconds: float) -> None:
+def test_a_late_acknowledgement_is_reported_as_an_error(waited: bool, age_seconds: float) -> None:
     """By the client's clock; of a record that had to wait, by ours from before."""
     sending = OrderedProducer(OrderedSender(3), "p", 1.0)
     stamp = Stamp(1, ((0, 7),), 7)

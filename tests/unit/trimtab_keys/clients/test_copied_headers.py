@@ -109,7 +109,7 @@ def by_confluent(monkeypatch: pytest.MonkeyPatch) -> Send:
 
 
 @pytest.mark.parametrize("client", [by_kafka_python, by_aiokafka, by_confluent])
-def test_a_copied_stamp_goes_no_further(
+def test_a_copied_stamp_is_removed(
     client: Callable[[pytest.MonkeyPatch], Send], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a split key, of others, with a partition of its own, and to another topic."""
@@ -125,7 +125,7 @@ def test_a_copied_stamp_goes_no_further(
     assert COPIED == [("trace", b"7"), (HEADER, b"copied")], "what the application gave stays as it was"
 
 
-def test_a_copied_stamp_goes_into_no_batch_of_aiokafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copied_stamp_enters_no_batch_of_aiokafka(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that the application builds goes past `send`."""
     given: list[Any] = []
 

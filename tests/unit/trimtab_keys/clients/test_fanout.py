@@ -155,7 +155,7 @@ def figures(count: int) -> dict[str, float]:
         (5000, {"interval": 20, "heartbeats": 250, "looks": 500, "fetches": 500, "hears": 2000}),
     ],
 )
-def test_the_page_tells_what_idle_processes_cost(count: int, expected: dict[str, float]) -> None:
+def test_the_page_states_the_cost_of_idle_processes(count: int, expected: dict[str, float]) -> None:
     """Computed by the code that they run; nobody reads a heartbeat, whatever their number."""
     found = figures(count)
     for name, value in expected.items():
@@ -170,7 +170,7 @@ def test_heartbeats_stay_at_their_bound_in_between(count: int) -> None:
     assert steady(count).per_second(40)["heartbeats"] == pytest.approx(module.HEARTBEATS_PER_SECOND, rel=0.2)
 
 
-def test_processes_that_come_and_go_change_the_pace_of_the_others() -> None:
+def test_processes_that_join_and_leave_change_the_interval_of_the_others() -> None:
     """1,000 join 20, and go again: within three long intervals all is as it was, and nobody was overdue."""
     world = steady(20)
     few = world.processes[:]
@@ -183,7 +183,7 @@ def test_processes_that_come_and_go_change_the_pace_of_the_others() -> None:
     assert {one.follower.intervals.every_seconds for one in few} == {3}
 
 
-def test_a_new_table_is_told_at_once_whatever_the_pace() -> None:
+def test_a_new_table_is_reported_immediately_at_any_interval() -> None:
     """Whoever publishes waits for that; it costs one heartbeat of each process."""
     world = steady(1000)
     world.version = 1
@@ -204,7 +204,7 @@ def test_an_interval_holds_from_the_heartbeat_that_names_it() -> None:
     assert intervals.processes == 3000
 
 
-def test_offsets_that_begin_anew_are_no_crowd() -> None:
+def test_offsets_that_restart_are_no_crowd() -> None:
     """The topic of tables was deleted and made anew."""
     intervals = RequestIntervals(3.0)
     for offset, at in ((10_000, 0.0), (10, 3.0), (20, 6.0)):

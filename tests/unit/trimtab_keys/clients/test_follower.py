@@ -44,7 +44,7 @@ def beat() -> ClientHeartbeat:
     )
 
 
-def test_tables_are_looked_at_however_much_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_read_under_any_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions that come faster than they are answered keep nobody from following a table."""
     monkeypatch.setattr(module, "MetadataConnection", Side)
     looks = threading.Semaphore(0)
@@ -126,7 +126,7 @@ def following(side: Tables, beat: Any = beat) -> tuple[TableFollower, list[float
     return found, now
 
 
-def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
+def test_a_missing_topic_of_tables_is_checked_rarely() -> None:
     """Nothing is read from it or written to it, which would make it with one partition, or wait for it."""
     side = Tables(0)
     follower, now = following(side)
@@ -153,7 +153,7 @@ def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_sa
     assert (follower.trouble, len(side.heartbeats)) == (None, 1)
 
 
-def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once() -> None:
+def test_a_table_with_an_added_partition_refreshes_the_topic_immediately() -> None:
     """However seldom that is done else: nobody could follow the table before."""
     side = Tables(2)
     follower, now = following(side)
@@ -168,7 +168,7 @@ def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once()
     assert side.looks == 2
 
 
-def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_do_not_answer_are_not_called_at_each_turn(caplog: pytest.LogCaptureFixture) -> None:
     """All processes would, five times a second each; that they do not answer is told until they do."""
     side = Tables(2)
     follower, now = following(side)
@@ -187,7 +187,7 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
     assert side.reads == 21
 
 
-def test_a_member_that_joined_anew_is_told_at_once() -> None:
+def test_a_member_that_rejoined_is_reported_immediately() -> None:
     """Whoever publishes knows it by that id alone, and takes another one for a member without guard."""
     side, member = Tables(2), ["m1"]
 

@@ -62,7 +62,7 @@ def test_a_client_that_joins_is_reminded_of_it_and_waited_for() -> None:
     assert not steady.rejoin_needed
 
 
-def test_the_client_still_says_that_it_joins() -> None:
+def test_the_client_still_has_its_join_state() -> None:
     """The reminder goes by what is no part of its interface: another version may name it otherwise."""
     told = inspect.getsource(BaseCoordinator)
     assert "self.rejoining = True" in told

@@ -68,7 +68,7 @@ def test_kafka_python() -> None:
             assert given.get(1).offset == 5
 
 
-def test_kafka_python_fails_as_the_client_says() -> None:
+def test_kafka_python_fails_within_the_time_limit() -> None:
     """And waits no longer than it is told to."""
     one = sending()
     batch, given = promised(one, in_time())

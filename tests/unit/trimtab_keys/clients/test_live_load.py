@@ -117,7 +117,7 @@ def test_a_reading_that_fails_leaves_the_last_one_in_force(
     assert caplog.text.count("the last reading holds: KafkaConnectionError: no broker") == 1
 
 
-def test_a_partition_is_added_when_one_is_asked_for(cluster: Cluster) -> None:
+def test_a_partition_is_added_on_request(cluster: Cluster) -> None:
     """One more; it is offered as spare once a member of the group has it."""
     load = begun(cluster)
     load.refresh()
@@ -141,9 +141,7 @@ def test_a_partition_is_added_when_one_is_asked_for(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("told", ["commits", "no members"])
-def test_a_partition_counts_as_read_by_commits_and_where_members_are_not_told(
-    cluster: Cluster, told: str
-) -> None:
+def test_a_partition_counts_as_read_by_commits_if_members_are_unknown(cluster: Cluster, told: str) -> None:
     """Of a group of the newer protocol brokers tell no members to this client."""
     load = begun(cluster)
     cluster.offsets.append(0)
@@ -201,7 +199,7 @@ def test_one_that_another_producer_added_counts_as_well(cluster: Cluster) -> Non
     assert len(cluster.offsets) == 5
 
 
-def test_a_client_that_does_not_know_all_partitions_is_not_heard(cluster: Cluster) -> None:
+def test_a_client_that_does_not_know_all_partitions_is_ignored(cluster: Cluster) -> None:
     """It has not tried the one that was added for it, and the question before has had its answer."""
     cluster.members_have = None
     load = begun(cluster)
@@ -232,7 +230,7 @@ def test_none_is_added_without_leave(cluster: Cluster, caplog: pytest.LogCapture
     assert not caplog.text
 
 
-def test_a_topic_made_anew_is_another_one(cluster: Cluster) -> None:
+def test_a_recreated_topic_is_another_one(cluster: Cluster) -> None:
     """Its offsets begin at 0, and its hash divides by what it has."""
     load = begun(cluster)
     cluster.topic_id, cluster.offsets, cluster.done = "other", [4, 0], {}
@@ -266,7 +264,7 @@ def test_the_base_may_be_that_of_before(cluster: Cluster) -> None:
         ({"trouble": InputError("topic t: is not there")}, InputError, "topic t: is not there"),
     ],
 )
-def test_what_cannot_work_is_refused_when_it_is_made(
+def test_invalid_arguments_are_rejected_at_construction(
     cluster: Cluster, settings: dict[str, Any], error: type[Exception], told: str
 ) -> None:
     """And the connection is closed."""
@@ -276,7 +274,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(
     assert cluster.closed
 
 
-def test_the_first_reading_is_tried_again_where_that_may_help(cluster: Cluster) -> None:
+def test_the_first_reading_is_retried_if_that_may_help(cluster: Cluster) -> None:
     """The first group of a new cluster has no coordinator yet; rights that lack are lacking for good."""
     threading.Timer(0.1, lambda: setattr(cluster, "trouble", None)).start()
     cluster.trouble = CoordinatorNotAvailableError("not yet")
@@ -322,7 +320,7 @@ def test_settings_out_of_their_range_are_refused(given: dict[str, Any], told: st
         LoadConfig({}, **{"topic": "t", "group": "g"} | given)
 
 
-def test_an_added_partition_is_told(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_added_partition_is_logged(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     """Partitions can never be removed: whoever reads logs has to find it."""
     load = begun(cluster)
     load.request_partition(3)

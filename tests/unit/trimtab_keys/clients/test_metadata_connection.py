@@ -85,7 +85,7 @@ def test_the_lowest_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert searched(records, monkeypatch, committed=4) is None
 
 
-def test_what_is_of_another_stream_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stamps_of_another_stream_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another run, another key, another epoch, no stamp at all, or one of another topic."""
     plain = Written("t", 0, 3, b"hot", [])
     others = [stamped(0, 2, producer="q"), stamped(1, 2, key=b"h"), stamped(2, 2, epoch=2), plain]
@@ -135,7 +135,7 @@ def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.Monkey
     assert side.assigned("g") == set()
 
 
-def test_tables_are_read_without_asking_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_read_by_long_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends are asked for once; then a request waits at the broker. Heartbeats lie in another partition."""
     made: list[Any] = []
 
@@ -178,7 +178,7 @@ def test_tables_are_read_without_asking_for_them(monkeypatch: pytest.MonkeyPatch
     assert made[1].config["fetch_max_wait_ms"] == 10_000
 
 
-def test_a_heartbeat_goes_where_nobody_reads_who_follows_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heartbeat_is_written_to_a_partition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its offset comes back."""
     sent: list[Any] = []
 

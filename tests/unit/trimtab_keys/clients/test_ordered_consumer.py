@@ -88,7 +88,7 @@ def test_a_partition_is_resumed_once_it_has_room(receiving: OrderedConsumer) -> 
     assert receiving.flow() == ([], [])
 
 
-def test_a_partition_that_comes_back_is_told_anew(receiving: OrderedConsumer) -> None:
+def test_a_returned_partition_is_paused_again(receiving: OrderedConsumer) -> None:
     """Its pause may have been forgotten with the rebalance, or not."""
     receive(receiving, range(10))
     receiving.flow()
@@ -145,7 +145,7 @@ def split_key() -> OrderedProducer:
     return sending
 
 
-def test_a_record_sent_again_with_its_headers_takes_effect_anew_and_holds_nothing(
+def test_a_record_resent_with_its_headers_takes_effect_again_and_blocks_nothing(
     receiving: OrderedConsumer, handled: list[object]
 ) -> None:
     """A retry topic hands the old headers over; the producer takes the stamp out and writes its own."""
@@ -170,7 +170,7 @@ def test_of_several_stamps_the_last_counts(receiving: OrderedConsumer, handled: 
     assert handled == ["first", "second"]
 
 
-def test_a_copy_with_its_stamp_has_no_effect_and_is_told(
+def test_a_copy_with_its_stamp_has_no_effect_and_is_reported(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """One tool copies a record before it took effect, and one afterwards; log and counts say so."""
@@ -188,7 +188,7 @@ def test_a_copy_with_its_stamp_has_no_effect_and_is_told(
     assert "a copy that carries the header trimtab-order (duplicates: 1)" in told
 
 
-def test_a_copy_is_told_by_a_consumer_that_comes_later(
+def test_a_copy_is_reported_by_a_later_consumer(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It reads from the marks that the sequence has taken effect."""
@@ -200,7 +200,7 @@ def test_a_copy_is_told_by_a_consumer_that_comes_later(
     assert len(lines(caplog)) == 1
 
 
-def test_what_fills_the_place_of_a_failed_record_is_no_duplicate(
+def test_a_filler_for_a_failed_record_is_no_duplicate(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has no content that could be lost."""
@@ -229,7 +229,7 @@ def test_a_stamp_of_another_topic_is_not_believed(
     assert "partition 0, offset 0: its stamp is of another topic" in told
 
 
-def test_a_header_that_no_trimtab_wrote_stops_nobody(
+def test_a_foreign_header_blocks_no_consumer(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever may write to the topic could end all of its groups; the record keeps its partition's order."""
@@ -246,7 +246,7 @@ def test_a_header_that_no_trimtab_wrote_stops_nobody(
     assert "partition 0, offset 1: no trimtab wrote its header trimtab-order" in told
 
 
-def test_what_is_held_is_told(
+def test_held_records_are_reported(
     receiving: OrderedConsumer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A partition that is fetched no further, a gap that is searched for and skipped, a fence that is far."""
@@ -270,7 +270,7 @@ def test_what_is_held_is_told(
     assert "records have waited at a fence in partition 9 for fence_seconds (fence_probes: 1)" in told
 
 
-def test_a_handler_that_fails_is_told_with_its_record(
+def test_a_handler_that_fails_is_reported_with_its_record(
     receiving: OrderedConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each member of the group would end by it: whoever looks into the log finds the record at once."""
@@ -289,7 +289,7 @@ def test_a_handler_that_fails_is_told_with_its_record(
     assert receiving.commits == {0: 0, 1: 0}
 
 
-def test_the_log_tells_of_a_kind_once_a_minute(
+def test_each_kind_of_message_is_logged_once_a_minute(
     receiving: OrderedConsumer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A mirror of another topic brings nothing but foreign stamps."""
@@ -303,7 +303,7 @@ def test_the_log_tells_of_a_kind_once_a_minute(
     ]
 
 
-def test_commits_are_asked_for_while_a_fence_waits_for_them(
+def test_commits_are_requested_while_a_fence_waits_for_them(
     receiving: OrderedConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not for a record that waits for its turn in a stream; less often, the more processes may ask."""

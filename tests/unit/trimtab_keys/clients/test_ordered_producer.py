@@ -91,7 +91,7 @@ def test_keys_without_a_stamp_are_known_until_routes_change() -> None:
     assert [*one.plain] == [b"cold"]
 
 
-def test_a_key_whose_route_changes_waits_and_all_others_do_not() -> None:
+def test_only_keys_whose_route_changes_wait() -> None:
     """What was placed before the change must be with the client before it is flushed."""
     one, client = sending(), Client()
     turn, _, _ = one.begin(b"hot")
@@ -108,7 +108,7 @@ def test_a_key_whose_route_changes_waits_and_all_others_do_not() -> None:
     assert one.begin(b"hot")[2].sequence == 1
 
 
-def test_a_send_waits_no_longer_than_it_is_said_to() -> None:
+def test_a_send_waits_no_longer_than_its_limit() -> None:
     """A flush that does not end, whatever it was told, is given up, and the record goes by the old table."""
     one, client = sending(switch_seconds=0.2), Client()
     client.let.clear()
@@ -194,7 +194,7 @@ def failures(one: OrderedProducer, count: int) -> None:
         one.end(turn)
 
 
-def test_a_client_that_always_refuses_is_asked_once_for_each_failure() -> None:
+def test_a_client_that_always_rejects_is_called_once_for_each_failure() -> None:
     """In each turn again; in between the thread has tables to read and heartbeats to tell."""
     one, client = sending(), Refusing()
     one.follow(SPLIT, client, ends)
@@ -204,7 +204,7 @@ def test_a_client_that_always_refuses_is_asked_once_for_each_failure() -> None:
     assert client.asked == 6
 
 
-def test_a_client_that_refuses_slowly_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_rejects_slowly_is_called_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a minute: one a turn, and the others are not forgotten."""
     now = [0.0]
     monkeypatch.setattr("trimtab_keys.clients.ordered_producer.time.monotonic", lambda: now[0])
@@ -219,7 +219,7 @@ def test_a_client_that_refuses_slowly_is_asked_for_a_while(monkeypatch: pytest.M
     assert client.asked == 1
 
 
-def test_what_is_acknowledged_too_late_is_not_taken_for_delivered() -> None:
+def test_a_late_acknowledgement_does_not_count_as_delivery() -> None:
     """Of a process that slept, a socket still held the request: consumers had gone on without it."""
     one = sending()
     assert one.late(119) is None

@@ -51,7 +51,7 @@ def test_kafka_python_3_asks_an_object() -> None:
         assert partitioner.partition("t", "not this", key, None, None, cluster) == java(key, 3)
 
 
-def test_topics_of_different_counts_take_turns_and_each_keeps_what_it_counted(
+def test_topics_of_different_counts_alternate_and_each_keeps_its_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A policy by load that began anew at each record would send all of a key to one place of two."""
@@ -70,7 +70,7 @@ def test_topics_of_different_counts_take_turns_and_each_keeps_what_it_counted(
     assert made == [5, 3]
 
 
-def test_what_a_policy_found_in_one_topic_is_not_said_of_another() -> None:
+def test_a_policys_finding_in_one_topic_does_not_apply_to_another() -> None:
     """The partition at which a batch without keys stays is one of 24; of three it is none."""
     partition = PolicyPartitioner("sticky", KeyPolicyInputs(batch_records=1000), seed=1)
     stays = {partition(None, range(24)) for _ in range(50)}
@@ -126,7 +126,7 @@ def test_which_policies_need_load() -> None:
     assert needy == {"ipooa"}
 
 
-def test_records_go_where_the_load_allows_it() -> None:
+def test_records_follow_the_load() -> None:
     """Home while it is not overloaded; then to the emptiest, until what was sent there counts; then home."""
     load = Load(0, 0, 0, 0)
     partition = PolicyPartitioner("ipooa", LEAST, seed=1, load=load)
@@ -145,7 +145,7 @@ def test_each_observation_counts_once() -> None:
     assert [partition(HOT, range(4)) for _ in range(30)].count(0) == 21
 
 
-def test_candidates_are_similar_by_what_was_sent() -> None:
+def test_candidates_are_similar_by_records_sent() -> None:
     """A record of the hot key went to 2 as well, so that 2 is most like home, though 1 and 3 are as empty."""
     load = Load(0, 0, 0, 0)
     partition = PolicyPartitioner("ipooa", seed=1, load=load)
@@ -170,7 +170,7 @@ def test_the_printed_consumption_sees_keys() -> None:
     assert partition(HOT, range(4)) != 0
 
 
-def test_where_all_are_overloaded_a_partition_is_asked_for_and_used_once_the_client_knows_it() -> None:
+def test_if_all_are_overloaded_a_partition_is_requested_and_used_once_known() -> None:
     """It is there, then the client knows it: the next record goes there."""
     load = Load(200, 200, 200, 200)
     partition = PolicyPartitioner("ipooa", LEAST, seed=1, load=load)
@@ -191,7 +191,7 @@ def test_the_hash_keeps_its_base_when_partitions_are_added() -> None:
     assert all(partition(key, range(5)) == java(key, 4) for key in KEYS)
 
 
-def test_a_topic_made_anew_is_begun_anew() -> None:
+def test_a_recreated_topic_starts_again() -> None:
     """Two partitions where there were four."""
     load = Load(0, 0, 0, 0)
     partition = PolicyPartitioner("ipooa", LEAST, load=load)
@@ -210,7 +210,7 @@ def test_a_partitioner_by_load_is_for_its_topic_alone() -> None:
         partition.partition("u", None, HOT, None, None, cluster)
 
 
-def test_kafka_python_3_is_told_to_look_for_a_partition_that_was_added() -> None:
+def test_kafka_python_3_refreshes_metadata_after_a_partition_was_added() -> None:
     """Once for each observation, until it knows; by itself it would look after five minutes."""
     load, asked, known = Load(0, 0, 0, 0), [], {0, 1, 2, 3}
     cluster = ClusterMetadata(bootstrap_servers="localhost:1")
@@ -235,7 +235,7 @@ def test_kafka_python_3_is_told_to_look_for_a_partition_that_was_added() -> None
     assert sent(3) == 0
 
 
-def test_other_policies_go_by_the_load_where_they_are_given_one() -> None:
+def test_other_policies_use_the_load_if_available() -> None:
     """PKG takes the emptier of two by what waits, not by what it sent."""
     load = Load(1000, 1000, 1000, 1000)
     partition = PolicyPartitioner("pkg", seed=1, load=load)

@@ -117,7 +117,7 @@ def test_a_table_of_more_partitions_than_there_are_is_not_followed() -> None:
     assert guide.sending.version == 0
 
 
-def test_added_partitions_without_a_table_are_told_with_both_ways_out() -> None:
+def test_added_partitions_without_a_table_are_reported_with_both_remedies() -> None:
     """Whoever starts anew would divide by more; it cannot know, and this one can."""
     guide = TableRouter(RoutingConfig({}), "t", "c", Client())
     assert turn(guide, None) is None
@@ -126,14 +126,14 @@ def test_added_partitions_without_a_table_are_told_with_both_ways_out() -> None:
     assert "give base=3 in RoutingConfig, or publish a table" in told
 
 
-def test_a_base_that_is_given_is_nothing_to_tell() -> None:
+def test_a_configured_base_is_not_reported() -> None:
     """It is what the next run divides by as well."""
     guide = TableRouter(RoutingConfig({}, base=2), "t", "c", Client())
     assert guide.sending.base == 2
     assert turn(guide, None, partitions=4) is None
 
 
-def test_closing_fills_what_a_full_queue_refused() -> None:
+def test_close_sends_fillers_that_a_full_queue_rejected() -> None:
     """Flushed in between, or the last streams would wait for their gap."""
     client = Client()
     guide = split(client)
@@ -150,7 +150,7 @@ def test_closing_ends_though_everything_is_refused() -> None:
     assert client.asked == 4
 
 
-def test_a_topic_made_anew_is_sent_nothing() -> None:
+def test_a_recreated_topic_receives_nothing() -> None:
     """Fences name offsets of the old one."""
     guide = TableRouter(RoutingConfig({}), "t", "c", Client())
     guide.check()

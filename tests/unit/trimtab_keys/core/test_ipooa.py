@@ -177,7 +177,7 @@ def test_tries_are_a_setting() -> None:
     assert at_once.choose(KEY, view, lambda: 0.5) == 5
 
 
-def test_a_look_makes_the_candidates_anew() -> None:
+def test_an_observation_computes_the_candidates_again() -> None:
     """Similarities are computed once a look, not once a record."""
     policy, view = overloaded("load")
     assert policy.candidates(view, 0, lambda: 0.5)[0] == 4

@@ -21,7 +21,7 @@ def estimate(capacity: float | None = None, commit_seconds: float = 5.0) -> Load
     return LoadEstimate(capacity, 10.0, commit_seconds)
 
 
-def test_a_backlog_is_read_when_a_commit_comes_and_not_in_between() -> None:
+def test_a_backlog_is_updated_at_commits_only() -> None:
     """A consumer that commits every three seconds is not behind by what it did in between."""
     found = estimate()
     found.read(0.0, [100], {0: 100})
@@ -36,7 +36,7 @@ def test_a_backlog_is_read_when_a_commit_comes_and_not_in_between() -> None:
         assert found.backlog == [waiting]
 
 
-def test_where_nothing_is_committed_for_long_all_that_came_waits() -> None:
+def test_without_recent_commits_all_new_records_wait() -> None:
     """Up to 4.0 s it had done everything, whenever it committed last; 9.0 is five seconds later."""
     found = estimate()
     found.read(0.0, [100], {0: 90})
@@ -48,7 +48,7 @@ def test_where_nothing_is_committed_for_long_all_that_came_waits() -> None:
     assert found.backlog == [90]
 
 
-def test_without_a_commit_what_came_since_the_first_reading_waits() -> None:
+def test_without_a_commit_records_since_the_first_reading_wait() -> None:
     """What lay there before may be anything; of a partition that is added later everything has come since."""
     found = estimate(commit_seconds=1.0)
     found.read(0.0, [1000], {})
@@ -66,7 +66,7 @@ def test_rates_are_smoothed() -> None:
     assert found.rate == pytest.approx([25 * (1 - exp(-0.2)) * exp(-0.1)])
 
 
-def test_a_reading_of_the_same_moment_changes_nothing() -> None:
+def test_a_reading_at_the_same_time_changes_nothing() -> None:
     """A clock may stand still."""
     found = estimate()
     found.read(1.0, [0], {0: 0})
@@ -95,7 +95,7 @@ def test_a_consumer_that_may_have_been_idle_shows_no_capacity() -> None:
     assert found.capacity == [inf]
 
 
-def test_a_second_of_work_is_asked_for_and_old_work_fades() -> None:
+def test_capacity_needs_a_second_of_work_and_old_work_fades() -> None:
     """Half a second shows nothing; 20 a second, then 10, weighed by time and by age."""
     found = estimate()
     found.read(0.0, [1000], {0: 0})
@@ -115,7 +115,7 @@ def observation(backlog: list[float], in_use: int = 3, capacity: float = 100.0) 
     return TopicLoad("id", 3, in_use, backlog, rate, [capacity] * len(backlog))
 
 
-def test_an_observation_replaces_what_was_counted() -> None:
+def test_an_observation_replaces_counted_records() -> None:
     """What the producer sent since the last one is in it."""
     view = PartitionLoadView(3)
     view.load[:] = [9.0, 9.0, 9.0]

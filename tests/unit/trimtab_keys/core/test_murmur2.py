@@ -57,7 +57,7 @@ def test_places_are_distinct_and_begin_with_the_hash(h: int, count: int, among: 
     assert partition_choices(h, 1, among) == found[:1]
 
 
-def test_each_place_comes_second_and_third_equally_often() -> None:
+def test_each_place_is_second_and_third_equally_often() -> None:
     """Over 7,000 keys in seven partitions each is expected 1,000 times, with a deviation of 29."""
     found = [partition_choices(mix_bits(number) >> 1, 3, 7) for number in range(7000)]
     for turn in range(3):

@@ -69,7 +69,7 @@ def test_a_change_of_tables_step_by_step() -> None:
     assert placed(sender) == (3, PLAIN)
 
 
-def test_a_fence_is_dropped_by_what_had_taken_effect_and_by_nothing_else() -> None:
+def test_a_fence_is_dropped_only_by_offsets_in_effect() -> None:
     """That a route has no earlier places any more may have been found before this run wrote there."""
     sender = OrderedSender(4)
     other = (HOME + 1) % 4
@@ -89,7 +89,7 @@ def test_a_fence_is_dropped_by_what_had_taken_effect_and_by_nothing_else() -> No
     assert placed(sender) == (3, PLAIN), "whatever else the table says"
 
 
-def test_a_fence_in_an_added_partition_waits_for_a_table_that_tells_of_it() -> None:
+def test_a_fence_in_an_added_partition_waits_for_a_table_that_names_it() -> None:
     """One that was made before the partition came has no offset of it."""
     sender = OrderedSender(4)
     moved = RoutingTable(1, 4, 5, {}, {KEY: Route((4,))})
@@ -107,7 +107,7 @@ def test_a_fence_in_an_added_partition_waits_for_a_table_that_tells_of_it() -> N
         assert placed(sender) == (HOME, stamp)
 
 
-def test_a_new_run_waits_for_the_last_runs_records_of_a_split_key_whatever_tables_say() -> None:
+def test_a_new_run_waits_for_the_last_runs_records_of_a_split_key() -> None:
     """The route was settled before that run's last records: of those the table says nothing."""
     sender = OrderedSender(4)
     sender.adopt_table(table(7, 1, 2), 0.0)
@@ -137,7 +137,7 @@ def test_a_split_key_counts_its_records_from_one() -> None:
     assert sender.place(KEY, lambda: 0.0) == (2, Stamp(1, (), 4))
 
 
-def test_a_split_key_goes_to_its_partitions_in_runs() -> None:
+def test_a_split_key_alternates_in_runs_of_records() -> None:
     """Three to one, three to the next; the first is drawn, or all producers would go in step."""
     sender = OrderedSender(4, OrderingConfig(run_records=3))
     sender.adopt_table(table(1, 1, 2), 0.0)
@@ -174,7 +174,7 @@ def test_a_new_run_waits_for_the_places_that_the_table_calls_earlier() -> None:
     assert sender.flushed(5) == [ReadEnds(5, tuple(sorted({HOME, 2})))]
 
 
-def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more() -> None:
+def test_a_change_that_takes_too_long_is_cancelled_and_late_answers_are_ignored() -> None:
     """The key goes on where it was; a late answer to the old question must not bring the table in."""
     sender = OrderedSender(4, OrderingConfig(switch_seconds=1))
     sender.adopt_table(table(1, 3), 0.0)
@@ -190,7 +190,7 @@ def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more(
     assert sender.flushed(2) == [ReadEnds(2, (HOME,))]
 
 
-def test_a_table_that_comes_in_mid_change_is_next() -> None:
+def test_a_table_received_during_a_change_is_next() -> None:
     """Only the newest of them."""
     sender = OrderedSender(4)
     sender.adopt_table(table(1, 3), 0.0)
@@ -223,7 +223,7 @@ def record(stamp: Stamp = PLAIN, group: int = 0, key: bytes = b"k") -> OrderedRe
     return OrderedRecord("p", key, group, stamp)
 
 
-def test_a_record_at_a_fence_holds_its_group_and_nobody_else() -> None:
+def test_a_record_at_a_fence_holds_only_its_group() -> None:
     """Then all of it is released in its order, once the other partition is committed far enough."""
     receiver = OrderedReceiver()
     assert receiver.assigned(0, 5) == [CommitOffset(0, 5)], "others may wait for this partition already"
@@ -259,7 +259,7 @@ def test_sequences_are_released_in_turn() -> None:
     assert receiver.ticked(0.0) == [ReadCheckpoint(stream)]
 
 
-def test_what_has_taken_effect_elsewhere_is_dropped() -> None:
+def test_records_in_effect_elsewhere_are_dropped() -> None:
     """Below the mark, and a second copy of what waits."""
     receiver = OrderedReceiver()
     receiver.assigned(0, 0)
@@ -309,7 +309,7 @@ def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
     assert receiver.searched(stream, 1, None, 3) == [], "an answer to an older question"
 
 
-def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> None:
+def test_a_fence_beyond_a_truncated_log_is_awaited_until_its_end_is_known() -> None:
     """A fence at 9 in a log that ends at 6: released when all six are committed, for whom it was asked."""
     receiver = OrderedReceiver(OrderingConfig(fence_seconds=30))
     receiver.assigned(0, 0)
@@ -325,7 +325,7 @@ def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> No
     assert receiver.probed(3, 6, 6) == [ReleaseRecord(0, 0), ReleaseRecord(0, 1)]
 
 
-def test_a_fence_below_where_a_log_begins_is_passed() -> None:
+def test_a_fence_below_the_start_of_a_log_is_passed() -> None:
     """Retention deleted what it waited for: who is assigned that partition begins, and commits, above."""
     receiver = OrderedReceiver()
     assert receiver.assigned(0, 0) == [CommitOffset(0, 0)]
@@ -335,7 +335,7 @@ def test_a_fence_below_where_a_log_begins_is_passed() -> None:
     assert receiver.passed(1, 7) == [ReleaseRecord(0, 0)]
 
 
-def test_a_fence_above_where_a_log_begins_is_waited_for() -> None:
+def test_a_fence_above_the_start_of_a_log_is_awaited() -> None:
     """What retention has left goes first; what it cut off meanwhile is passed without a record."""
     receiver = OrderedReceiver()
     receiver.assigned(0, 0)

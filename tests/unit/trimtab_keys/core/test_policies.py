@@ -140,7 +140,7 @@ def test_d_is_the_least_that_finds_room(head: list[float], d: int) -> None:
     assert choices(head, 10) == d
 
 
-def test_what_the_other_keys_of_the_head_bring_needs_room_too() -> None:
+def test_load_of_the_other_head_keys_counts_for_the_bound() -> None:
     """Two keys of .15 over ten: the first alone fits with d=2, the two together do not.
 
     d=2, h=1: b=1.9; .15+.0361·.15+.0361·.7=.181 <= .190. h=2: b=10-10·.9⁴=3.439; .3+.1183·.7=.383 > .344.
@@ -204,7 +204,7 @@ def test_a_full_partition_hands_on_clockwise() -> None:
     assert went == list(dict.fromkeys(owners))[:3]
 
 
-def test_bounded_loads_move_few_keys_when_a_partition_comes() -> None:
+def test_bounded_loads_move_few_keys_when_a_partition_is_added() -> None:
     """From 10 to 11 partitions about a eleventh moves; under a hash over the number ten elevenths would."""
     before, after = BoundedLoads(1e9), BoundedLoads(1e9)
     keys = [b"key %d" % number for number in range(2000)]

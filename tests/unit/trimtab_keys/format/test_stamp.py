@@ -17,7 +17,7 @@ from trimtab_keys.format.stamp import (
 
 
 @pytest.mark.parametrize("fill", [False, True])
-def test_what_is_written_is_read(fill: bool) -> None:
+def test_a_written_stamp_is_read_back(fill: bool) -> None:
     """Of a record without the header nothing is known, and nothing needs to be."""
     stamp = Stamp(3, ((0, 7), (2, 2**40)), 5)
     assert read_stamp(stamp_bytes("id", "p", stamp, fill), "r") == EncodedStamp("id", "p", stamp, fill)
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(fill: bool) -> None:
         msgspec.msgpack.encode((1, "id", "p", 3, 5, False, ((0,),))),
     ],
 )
-def test_what_no_trimtab_wrote_is_no_stamp(data: object) -> None:
+def test_a_foreign_header_is_no_stamp(data: object) -> None:
     """Anyone who may write to the topic can write such a header: it must not stop a consumer."""
     assert read_stamp(data, "r") is None
 

@@ -27,7 +27,7 @@ TABLE = PublishedTable(
 )
 
 
-def test_a_table_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_table_is_read_back_unchanged(tmp_path: Path) -> None:
     """Written to a file and read for its topic, it is the same, keys of any bytes included."""
     write_table(TABLE, tmp_path / "table.json")
     assert read_table_file(tmp_path / "table.json", "orders", TABLE.topic_id) == TABLE
@@ -35,7 +35,7 @@ def test_a_table_comes_back_as_it_was(tmp_path: Path) -> None:
     assert record_key("orders") == b"table/orders"
 
 
-def test_the_schema_is_that_of_what_is_written() -> None:
+def test_the_schema_accepts_written_tables() -> None:
     """Whoever checks by the published schema agrees with us."""
     schema = Path(__file__).parents[4] / "docs" / "reference" / "keys-table-1.schema.json"
     validator = jsonschema.Draft202012Validator(json.loads(schema.read_text()))
@@ -117,13 +117,13 @@ def test_routes_that_cannot_be_are_refused(route: dict[str, object], told: str) 
     st.dictionaries(st.binary(min_size=1), st.permutations(range(5)).map(lambda p: Route(tuple(p[:2])))),
     st.dictionaries(st.integers(0, 1023), st.integers(0, 4).map(lambda p: Route((p,), (0,)))),
 )
-def test_any_table_comes_back(keys: dict[bytes, Route], groups: dict[int, Route]) -> None:
+def test_any_table_is_read_back(keys: dict[bytes, Route], groups: dict[int, Route]) -> None:
     """Whatever the keys are."""
     table = PublishedTable("t", "id", RoutingTable(1, 4, 5, groups, keys))
     assert read_table(table_bytes(table), "t") == table
 
 
-def test_a_heartbeat_comes_back_and_damage_is_passed_over() -> None:
+def test_a_heartbeat_is_read_back_and_damage_is_ignored() -> None:
     """A process whose words cannot be read is not seen, and keeps nobody else from being seen."""
     beat = heartbeat.ClientHeartbeat(
         process="p1", role="consumer", client="aiokafka", topic="orders", topic_id="id", at=5.5, version=2,

@@ -224,7 +224,7 @@ def test_a_number_out_of_range_is_refused(name: str, value: object) -> None:
         BalancedBroker(**{name: value})  # type: ignore[arg-type]
 
 
-def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
+def test_a_settings_file_has_a_key_for_every_argument(tmp_path: Path) -> None:
     """Each number of the broker is a key of `[queues]`, -1 for ever; those out of range are refused."""
     file = tmp_path / "trimtab.toml"
     lines = {
@@ -261,7 +261,7 @@ def test_the_server_is_a_cluster_of_the_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
-def test_policies_whose_workers_take_from_others_are_refused(
+def test_policies_whose_workers_take_from_other_queues_are_rejected(
     policy: Callable[[QueueLedger], DispatchPolicy],
 ) -> None:
     """Their half that chooses a queue would run, and their half that takes would not."""
@@ -271,7 +271,7 @@ def test_policies_whose_workers_take_from_others_are_refused(
         BalancedBroker(policy=policy)
 
 
-def test_work_is_level_where_counts_would_not_be() -> None:
+def test_work_is_balanced_although_counts_are_not() -> None:
     """One message of a hundred beside a hundred of one: least work left puts them on different queues."""
 
     async def story(policy: object) -> list[int]:
@@ -297,7 +297,7 @@ def test_work_is_level_where_counts_would_not_be() -> None:
     assert asyncio.run(story(OpenRoundRobinQueue)) == [6, 5]
 
 
-def test_dispatch_inside_a_process_knows_what_is_done() -> None:
+def test_dispatch_inside_a_process_uses_current_counts() -> None:
     """Nobody looks between two bursts: what was finished since the last message does not count."""
 
     async def story() -> None:
@@ -318,7 +318,7 @@ def test_dispatch_inside_a_process_knows_what_is_done() -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
+def test_messages_of_a_key_in_flight_are_counted_in_one_queue() -> None:
     """No answer is there yet: the second of a key follows the first, and takes no turn of the other queue."""
 
     async def story() -> None:
@@ -371,7 +371,7 @@ def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
     asyncio.run(story())
 
 
-def test_what_no_worker_understands_is_passed_over() -> None:
+def test_invalid_messages_are_skipped() -> None:
     """Bytes that are no message, and a task that is not there: a warning each, and the next one runs."""
 
     async def story() -> None:
@@ -419,7 +419,7 @@ def test_a_label_timeout_ends_a_task_that_hangs() -> None:
     asyncio.run(story())
 
 
-def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
+def test_a_stop_finishes_only_current_work() -> None:
     """SIGTERM must not cut a message in half."""
 
     async def story() -> None:

@@ -73,7 +73,7 @@ class Worker:
         await self._deliveries.aclose()
 
 
-def test_messages_of_a_key_are_begun_one_after_another() -> None:
+def test_messages_of_a_key_are_started_one_after_another() -> None:
     """Others pass meanwhile; a later one of the key does not slip in while an earlier is set aside."""
 
     async def story() -> None:
@@ -129,7 +129,7 @@ def test_a_suspect_runs_alone() -> None:
     asyncio.run(story())
 
 
-def test_a_worker_that_lost_touch_keeps_its_queue_and_what_it_is_doing() -> None:
+def test_a_worker_that_reconnects_keeps_its_queue_and_its_work() -> None:
     """What was handed out and did not arrive comes first, keys in turn, and nothing twice."""
 
     async def story() -> None:
@@ -168,7 +168,7 @@ def test_a_worker_that_lost_touch_keeps_its_queue_and_what_it_is_doing() -> None
     asyncio.run(story())
 
 
-def test_what_has_ended_and_is_not_told_yet_is_not_begun_again() -> None:
+def test_a_finished_message_with_a_pending_confirmation_is_not_started_again() -> None:
     """The server is away when a message ends; its worker claims its queue before the end is told."""
 
     async def story() -> None:

@@ -11,7 +11,7 @@ from trimtab_queues.core.settings import SchedulingSettings
 DEFAULT = SchedulingSettings()
 
 
-def test_more_in_than_out_is_growth_and_the_print_has_it_the_other_way_round() -> None:
+def test_growth_is_inflow_minus_outflow_and_the_literal_variant_has_the_opposite_sign() -> None:
     """20 s of work came in and 1 s was done in a window of a second: 19 a second."""
     assert trend(20.0, 1.0, 1.0, 0.0, DEFAULT) == 19.0
     assert trend(20.0, 1.0, 1.0, 0.0, SchedulingSettings(trend_sign="literal")) == -19.0
@@ -26,7 +26,7 @@ def test_a_smoothed_trend_keeps_the_damped_rest_of_the_one_before() -> None:
     assert trend(20.0, 1.0, 1.0, 10.0, settings) == pytest.approx(0.25 * 19 + 0.75 * 0.8 * 10)
 
 
-def test_the_forecast_goes_on_as_it_went_and_ends_at_nothing() -> None:
+def test_the_forecast_is_linear_and_ends_at_zero() -> None:
     """100 s of work, 19 more each second, 4 seconds to go; and a queue that drains is empty, not negative."""
     assert forecast_work(100.0, 19.0, 4.0, DEFAULT) == 176.0
     assert forecast_work(3.0, -1.0, 4.0, DEFAULT) == 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimtab_queues.core.scheduling import WorkerProgress
 
 
-def test_who_finishes_nothing_hangs_after_a_while() -> None:
+def test_a_worker_that_finishes_nothing_hangs_after_the_limit() -> None:
     """Ten seconds are the limit: on it nobody hangs; the first look begins the time."""
     progress = WorkerProgress(10.0)
     assert progress.hanging(100.0, [5, 5], [1.0, 1.0]) == []
@@ -25,7 +25,7 @@ def test_long_messages_may_take_long() -> None:
     assert progress.hanging(10_800.1, [0], [3600.0]) == [0]
 
 
-def test_who_has_nothing_to_do_does_not_hang() -> None:
+def test_a_worker_without_work_does_not_hang() -> None:
     """The time begins with the first message after that; so it does where other queues are looked at."""
     progress = WorkerProgress(10.0)
     assert progress.hanging(0.0, [3], [0.0]) == []

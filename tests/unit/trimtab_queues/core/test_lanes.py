@@ -36,7 +36,7 @@ def test_a_rare_long_message_makes_all_others_quick() -> None:
     assert after(*[0.01] * 99, 0.5).quick(0.01)
 
 
-def test_the_mean_follows_what_comes() -> None:
+def test_the_mean_follows_recent_messages() -> None:
     """After a thousand long ones what was usual before is quick, and then usual again."""
     assert not after(*[1.0] * 100).quick(1.0)
     assert after(*[1.0] * 100, *[10.0] * 2000).quick(1.0)
@@ -46,7 +46,7 @@ def test_the_mean_follows_what_comes() -> None:
 @pytest.mark.parametrize(
     ("quick_at", "other_at", "first"), [(5.0, 1.0, True), (11.0, 1.0, True), (11.1, 1.0, False)]
 )
-def test_a_long_message_is_overtaken_by_what_came_soon_after(
+def test_a_long_message_is_overtaken_by_messages_sent_soon_afterwards(
     quick_at: float, other_at: float, first: bool
 ) -> None:
     """Ten seconds, the last of them included."""

@@ -36,7 +36,7 @@ def test_marks_and_closing_are_apart() -> None:
     assert ledger.open == [False], "its mark is still there"
 
 
-def test_what_is_moved_neither_arrived_nor_was_served() -> None:
+def test_a_moved_message_counts_neither_as_arrived_nor_as_served() -> None:
     """Work changes place, the rates of both queues stay what they were; a full receiver closes."""
     ledger = QueueLedger([3, 1])
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_an_empty_queue_holds_no_crumbs_of_work() -> None:
     assert (ledger.work, ledger.held_work) == ([0.0], [0.0])
 
 
-def test_a_message_given_back_waits_again() -> None:
+def test_a_returned_message_waits_again() -> None:
     """Its worker died: it is there, it is not in work, nothing was served."""
     ledger = QueueLedger([2])
     ledger.enqueued(0, 1.0)
@@ -68,7 +68,7 @@ def test_a_message_given_back_waits_again() -> None:
     assert (ledger.length, ledger.held, ledger.held_work, ledger.served) == ([1], [0], [0.0], [0.0])
 
 
-def test_refreshing_sets_what_the_server_counts() -> None:
+def test_refreshing_sets_the_counts_of_the_server() -> None:
     """A queue that another dispatcher filled is closed, and open once it is not full any more."""
     ledger = QueueLedger([5])
     ledger.refresh(0, length=5, work=2.5, held=1, held_work=0.5)
@@ -77,7 +77,7 @@ def test_refreshing_sets_what_the_server_counts() -> None:
     assert ledger.open == [True]
 
 
-def test_what_is_on_its_way_counts_whatever_the_server_says() -> None:
+def test_messages_in_flight_count_until_their_own_answer() -> None:
     """An answer to another message does not know of it yet; its own answer does."""
     ledger = QueueLedger([3])
     ledger.sending(0, 0.5)

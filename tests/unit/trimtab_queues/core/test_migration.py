@@ -44,13 +44,13 @@ def test_sums_of_fractions_do_not_leave_a_message_behind() -> None:
     assert choose_messages([Waiting(0.1)] * 5, by_work(0.3)) == [2, 3, 4]
 
 
-def test_no_more_goes_than_the_target_can_hold() -> None:
+def test_no_more_messages_move_than_the_target_can_hold() -> None:
     """Work for all of them is ordered, and there is room for two."""
     assert choose_messages([Waiting(1.0)] * 5, by_work(9.0), room=2) == [3, 4]
     assert choose_messages([Waiting(1.0)] * 5, by_work(9.0), room=0) == []
 
 
-def test_what_was_moved_lately_stays_and_its_key_with_it() -> None:
+def test_recently_moved_messages_stay_and_so_do_their_keys() -> None:
     """The last and the second were moved; Ann's other message stays with the second."""
     waiting = [Waiting(1.0, "ann"), Waiting(1.0, "ann"), Waiting(1.0), Waiting(1.0)]
     assert choose_messages(waiting, by_work(9.0), resting={1, 3}) == [2]
@@ -95,7 +95,7 @@ def test_whatever_is_ordered_is_not_exceeded_and_keys_stay_whole(
     assert not gone & (left | in_work)
 
 
-def test_a_key_stays_where_it_is_while_anything_of_it_is_in_flight() -> None:
+def test_a_key_stays_in_its_queue_while_any_of_its_messages_is_in_flight() -> None:
     """Ann's second message follows her first though another is emptier; when both are done she is free."""
     ledger = QueueLedger([9, 9])
     affinity = KeyAffinity(LeastWorkLeft(ledger), ledger)
@@ -117,7 +117,7 @@ def test_a_key_stays_where_it_is_while_anything_of_it_is_in_flight() -> None:
     assert len(affinity) == 1
 
 
-def test_a_key_whose_queue_is_full_waits_until_it_has_room_or_has_moved() -> None:
+def test_a_key_whose_queue_is_full_waits_for_space_or_a_move() -> None:
     """Elsewhere the second message would overtake the first. A paused queue receives it, as on a server."""
     ledger = QueueLedger([2, 9])
     affinity = KeyAffinity(LeastWorkLeft(ledger), ledger)

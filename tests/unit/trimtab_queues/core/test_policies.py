@@ -39,7 +39,7 @@ def holding(*queues: tuple[float, ...], capacity: int = 99) -> QueueLedger:
     return ledger
 
 
-def test_round_robin_waits_for_its_turn_and_the_marked_one_goes_round() -> None:
+def test_round_robin_waits_for_its_turn_and_the_marked_one_skips_paused_queues() -> None:
     """Queue 1 is paused: the one waits for it, and goes on there; the other passes it over."""
     plain, marked = QueueLedger([9] * 3), QueueLedger([9] * 3)
     for ledger in (plain, marked):
@@ -150,7 +150,7 @@ def test_power_of_two_draws_again_among_open_queues() -> None:
     assert min(Counter(even.choose(1.0) for _ in range(400)).values()) > 60
 
 
-def test_an_idle_worker_comes_first_and_then_it_is_turns() -> None:
+def test_an_idle_worker_precedes_the_round() -> None:
     """Queue 1 is idle; once it is not, the round begins; a paused idle queue is none."""
     ledger = holding((1.0,), (), (1.0,))
     policy = JoinIdleQueue(ledger)
@@ -206,7 +206,7 @@ def test_all_workers_take_from_the_central_queue() -> None:
     assert policy.source(1) == 0
 
 
-def test_what_was_moved_out_of_the_central_queue_is_done_too() -> None:
+def test_a_message_moved_out_of_the_central_queue_is_processed_too() -> None:
     """By the worker of the queue that it was moved to, once nothing waits in the middle."""
     ledger = QueueLedger([9, 9])
     policy = CentralQueue(ledger)

@@ -50,7 +50,7 @@ def run(
     return schedule, orders
 
 
-def test_the_first_look_orders_nothing() -> None:
+def test_the_first_observation_orders_nothing() -> None:
     """There is no rate yet."""
     schedule, orders = run(seen(0, 90, 0))
     assert orders == ()
@@ -64,7 +64,7 @@ def test_an_overloaded_queue_is_paused_and_gives_half_the_difference_to_the_ligh
     assert schedule.cycle_started_at == 1, "the cycle begins anew"
 
 
-def test_after_the_move_queues_are_marked_anew() -> None:
+def test_after_the_move_queues_are_marked_again() -> None:
     """The giver is open again; an answer that comes twice orders nothing."""
     first = run(seen(0, 90, 4, 40), seen(1, 90, 4, 40))[0]
     schedule, orders = handle(first, MessagesMoved(0, 1, 43, 43.0), HUNDREDS)
@@ -86,7 +86,7 @@ def test_a_move_of_nothing_leaves_the_queue_paused() -> None:
     assert schedule.last_observation.paused == (True, False, False)
 
 
-def test_a_queue_is_overloaded_by_what_is_coming() -> None:
+def test_a_queue_is_overloaded_by_forecast_work() -> None:
     """50 now and 4 more each second are 86 at the end of the cycle, 9 seconds on; 3 more are 77."""
     assert run(seen(0, 46, 4), seen(1, 50, 4, arrived=(4.0, 0.0)))[1] == (
         PauseQueue(0),
@@ -110,7 +110,7 @@ def test_a_long_queue_that_drains_does_not_hide_an_overloaded_one() -> None:
     assert orders == (PauseQueue(1), MoveMessages(1, 2, None, 28.0))
 
 
-def test_by_count_half_the_difference_of_messages_goes_whatever_they_weigh() -> None:
+def test_by_count_half_the_difference_of_messages_moves_at_any_weight() -> None:
     """90 messages of a second and 4 of nine seconds: 43 messages go, though that makes work uneven."""
     by_count = replace(HUNDREDS, balance_by="count", forecast_weight="queue")
     queues = {"length": (90, 4), "work": (90.0, 36.0)}
@@ -145,7 +145,7 @@ def test_a_closed_queue_gives_and_does_not_receive() -> None:
     )
 
 
-def test_the_heaviest_does_not_miss_its_turn_where_the_lightest_is_closed() -> None:
+def test_the_heaviest_keeps_its_turn_if_the_lightest_is_closed() -> None:
     """After a cycle without overload 60 goes with 20, since nobody empties the queue that has nothing."""
     closed = {"closed": (False, True, False)}
     orders = run(seen(0, 60, 0, 20, **closed), seen(10, 60, 0, 20, **closed))[1]
@@ -158,7 +158,7 @@ def test_a_scheduler_that_takes_over_finds_the_marks_and_corrects_them() -> None
     assert run(seen(0, 50, 5, **marks), seen(1, 50, 5, **marks))[1] == (ResumeQueue(1),)
 
 
-def test_counters_that_began_anew_and_other_queues_are_a_first_look() -> None:
+def test_restarted_counters_and_other_queues_are_a_first_observation() -> None:
     """No rate is taken over a restart of the clock, or over queues that were not there."""
     assert run(seen(5, 90, 4), seen(1, 90, 4))[1] == ()
     assert run(seen(0, 90, 4), seen(1, 90, 4, 4))[1] == ()
@@ -169,7 +169,7 @@ def working(at: float, *works: float, held: tuple[int, ...], **others: Any) -> Q
     return seen(at, *works, held=held, held_work=tuple(map(float, held)), **others)
 
 
-def test_what_waits_behind_a_late_worker_goes_where_nothing_waits() -> None:
+def test_messages_behind_a_late_worker_are_moved_to_idle_queues() -> None:
     """A message of a second is in work for more than 3 s: its queue is paused, and the idle one takes all."""
     facts = [working(at, 2, 0, 2, held=(1, 0, 1), served=(0.0, 0.0, at)) for at in (0, 1, 2, 3)]
     assert run(*facts)[1] == ()
@@ -183,7 +183,7 @@ def test_what_waits_behind_a_late_worker_goes_where_nothing_waits() -> None:
     assert run(*facts, late, settings=replace(HUNDREDS, idle_transfer="nothing"))[1] == ()
 
 
-def test_what_waits_behind_a_late_worker_is_spread() -> None:
+def test_messages_behind_a_late_worker_are_spread() -> None:
     """Five over two queues, the lightest first; what is left, as keys that go together, to the lightest."""
     facts = [working(at, 6, 1, 0, held=(1, 1, 0), served=(0.0, at, 0.0)) for at in (0, 1, 4)]
     assert run(*facts)[1] == (
@@ -203,7 +203,7 @@ def test_what_waits_behind_a_late_worker_is_spread() -> None:
         ({"length": (5, 100)}, "no other queue is open"),
     ],
 )
-def test_nobody_is_late_where(others: dict[str, Any], why: str) -> None:
+def test_no_worker_is_late_if(others: dict[str, Any], why: str) -> None:
     """One message of a second in work for 4 s, but for one fact."""
     first, second = (working(at, 5, 0, held=(1, 0)) for at in (0, 4))
     assert run(first, second)[0].late == (0,)
@@ -221,7 +221,7 @@ def test_a_late_queue_receives_nothing() -> None:
     assert orders == (PauseQueue(0), PauseQueue(1), MoveMessages(0, 2, None, 42.5))
 
 
-def test_idle_workers_get_a_share_of_what_waits_for_longer_than_a_window() -> None:
+def test_idle_workers_get_a_share_of_messages_that_wait_longer_than_a_window() -> None:
     """The heaviest gives half of its work to the first idle queue, the next to the next."""
     queues = {"held": (1, 1, 0, 0, 1), "served": (0.0,) * 5}
     facts = [working(at, 5, 8, 0, 0, 2, **queues) for at in (0, 1)]  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ def test_two_overloaded_queues_give_to_the_lightest_in_turn(light: int) -> None:
     assert orders[1:] == ([MoveMessages(0, 3, None, 40.0)] if light == 3 else [])
 
 
-def test_queues_are_marked_anew_once_all_moves_are_answered() -> None:
+def test_queues_are_marked_again_once_all_moves_are_answered() -> None:
     """Between two answers a queue may look as it will not be."""
     queues = (85, 95, 5, 5)
     schedule, orders = run(seen(0, *queues), seen(1, *queues))

@@ -78,7 +78,7 @@ def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_pat
     asyncio.run(story())
 
 
-def test_a_closed_consumer_hands_in_what_is_done_and_is_forgotten(tmp_path: Path) -> None:
+def test_a_closing_consumer_uploads_its_offsets_and_is_forgotten(tmp_path: Path) -> None:
     """However short its life: nothing that is done is handed out again, and no transfer asks for it.
 
     Before, each close had 38 messages handed out again, and the next transfer waited for a second.
@@ -109,7 +109,7 @@ def test_a_closed_consumer_hands_in_what_is_done_and_is_forgotten(tmp_path: Path
     asyncio.run(story())
 
 
-def test_a_consumer_is_closed_though_nobody_hears_of_it(tmp_path: Path) -> None:
+def test_a_consumer_closes_although_no_node_answers(tmp_path: Path) -> None:
     """The node ends first: at once where no connection is left, else after `closing_seconds`."""
 
     async def story() -> None:
@@ -174,7 +174,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path
     asyncio.run(story())
 
 
-def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
+def test_an_unreachable_cluster_is_reported_with_its_addresses() -> None:
     """A producer that has failed stays so: nobody knows what became of its messages."""
 
     async def story() -> None:
@@ -190,7 +190,7 @@ def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
     asyncio.run(story())
 
 
-def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_of_another_cluster_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They close the connection, and say why on both sides."""
 
     async def story() -> None:
@@ -222,7 +222,7 @@ def test_a_second_process_of_a_node_is_refused(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_map_that_cannot_be_is_told_and_the_one_before_it_stays(
+def test_an_invalid_map_is_reported_and_the_previous_one_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One sentence; the node goes on."""
@@ -261,7 +261,7 @@ def test_a_client_that_is_closed_while_it_connects_is_closed() -> None:
     ("number", "sentence"),
     [(errno.ENOSPC, "is full: free space there"), (errno.EROFS, "is read-only: see why")],
 )
-def test_a_node_whose_disk_takes_nothing_more_ends(
+def test_a_node_whose_disk_rejects_writes_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
 ) -> None:
     """In one sentence, and answers nothing that it could not keep; what it acknowledged is there again."""

@@ -43,7 +43,7 @@ LONG = "n" * NAME_BYTES
     ],
     ids=["payload", "topic", "producer", "sequence", "text"],
 )
-def test_a_message_that_no_node_takes_is_told_so_by_each(record: MessageRecord) -> None:
+def test_a_message_beyond_the_limits_is_rejected_by_every_node(record: MessageRecord) -> None:
     """By the master, by others, and when it is sent on; the group goes on, and holds nothing of it."""
     bench = Bench()
     master = bench.elected()
@@ -105,7 +105,7 @@ def test_an_entry_takes_no_more_than_is_reckoned(entry: AppendMessages | SyncOff
     assert len(encoded(entry)) <= entry_bytes(entry) + 64
 
 
-def test_a_node_that_is_behind_is_told_so_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lagging_node_receives_a_bounded_number_of_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for the rest then; an answer larger than a frame could not be sent at all."""
     monkeypatch.setattr(paxos, "MAX_BATCH_BYTES", 1000)
     station = NodeContext(0, 1, 1, StoreSettings(), now=100.0)

@@ -46,7 +46,7 @@ def begun() -> ConsumerSession:
     return one
 
 
-def test_it_begins_where_the_master_says() -> None:
+def test_it_starts_at_the_masters_offset() -> None:
     """And goes on from there by itself."""
     one = reading()
     (order,) = one.tick(0.0)
@@ -57,7 +57,7 @@ def test_it_begins_where_the_master_says() -> None:
     assert order.message.offset == 45
 
 
-def test_it_passes_over_what_is_kept_no_more() -> None:
+def test_it_skips_messages_that_are_no_longer_retained() -> None:
     """The answer says where it begins."""
     one = begun()
     one.has_capacity = 10
@@ -99,7 +99,7 @@ def test_redirects_in_a_circle_are_followed_more_and_more_slowly() -> None:
     assert one.next_deadline() == now + 0.02
 
 
-def test_a_takeover_is_answered_with_what_is_worked_off_not_with_what_was_got() -> None:
+def test_a_transfer_is_answered_with_processed_not_received_offsets() -> None:
     """The next consumer of the name gets what this one had not worked off."""
     one = begun()
     one.work_off(0.1, 42)
@@ -107,7 +107,7 @@ def test_a_takeover_is_answered_with_what_is_worked_off_not_with_what_was_got() 
     assert orders == [SendMessage(0, 7, OffsetUpload("client", "c", "t", 42, 9), False)]
 
 
-def test_after_a_takeover_it_goes_on_where_it_was() -> None:
+def test_after_a_transfer_it_continues_at_its_offset() -> None:
     """Whatever the new master was told: nothing is got twice."""
     one = begun()
     one.has_capacity = 10
@@ -118,7 +118,7 @@ def test_after_a_takeover_it_goes_on_where_it_was() -> None:
     assert order.to == 1 and order.message.offset == 45
 
 
-def test_an_offset_is_handed_in_until_it_is_kept() -> None:
+def test_an_offset_is_uploaded_until_it_is_stored() -> None:
     """A node that is master no more says nothing to it, so somebody is asked who is."""
     one = begun()
     one.work_off(0.0, 43)
@@ -133,7 +133,7 @@ def test_an_offset_is_handed_in_until_it_is_kept() -> None:
     assert one.committed_offset == 43 and one.tick(3.0) == []
 
 
-def test_an_offset_that_was_kept_does_not_end_the_next() -> None:
+def test_a_stored_offset_does_not_end_the_next_upload() -> None:
     """More was worked off since."""
     one = begun()
     one.work_off(0.0, 43)
@@ -143,7 +143,7 @@ def test_an_offset_that_was_kept_does_not_end_the_next() -> None:
     assert any(order.message == OffsetUpload("client", "c", "t", 44, -1) for order in one.tick(1.0))
 
 
-def test_a_consumer_that_leaves_hands_in_what_is_done_until_a_master_has_heard() -> None:
+def test_a_leaving_consumer_uploads_its_offset_until_a_master_confirms() -> None:
     """Its last word to a node is that it leaves, or it would be waited for; it asks for no message."""
     one = begun()
     one.work_off(0.0, 43)
@@ -163,7 +163,7 @@ def test_a_consumer_that_leaves_hands_in_what_is_done_until_a_master_has_heard()
     assert one.left and one.committed_offset == 43
 
 
-def test_an_offset_kept_before_says_nothing_of_a_consumer_that_leaves_later() -> None:
+def test_an_offset_stored_earlier_does_not_confirm_a_later_departure() -> None:
     """The master may not have heard of it yet."""
     one = begun()
     one.received(0.1, 0, OffsetCommitted("c", "t", 40))
@@ -171,7 +171,7 @@ def test_an_offset_kept_before_says_nothing_of_a_consumer_that_leaves_later() ->
     assert not one.left and one.next_deadline() == 0.2
 
 
-def test_nothing_is_asked_for_while_there_is_no_room() -> None:
+def test_nothing_is_fetched_while_the_buffer_is_full() -> None:
     """A program that does not read does not fill its memory."""
     one = begun()
     assert one.tick(5.0) == []
@@ -180,7 +180,7 @@ def test_nothing_is_asked_for_while_there_is_no_room() -> None:
     assert order.message.max_messages == 3
 
 
-def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None:
+def test_after_a_timeout_or_a_broken_connection_the_next_node_is_tried() -> None:
     """The master may be dead."""
     one = reading()
     one.tick(0.0)
@@ -192,7 +192,7 @@ def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None
     assert [order.to for order in one.tick(1.3)] == [2]
 
 
-def test_what_is_due_is_done_though_seconds_are_rounded() -> None:
+def test_timers_fire_although_seconds_are_rounded() -> None:
     """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
     for step in range(1000):
         one = reading()

@@ -26,7 +26,7 @@ def report(bench: Bench, node: int) -> GroupReport:
     return told
 
 
-def test_a_master_counts_what_it_does() -> None:
+def test_a_master_counts_its_work() -> None:
     """Three messages of five bytes, one of them sent twice; one question that gets all three."""
     bench = Bench()
     master = bench.elected()
@@ -69,7 +69,7 @@ def test_a_proposal_takes_as_long_as_until_it_is_applied() -> None:
     assert 0.04 <= told.proposed_seconds - before <= 0.3
 
 
-def test_a_new_life_counts_anew() -> None:
+def test_a_new_incarnation_resets_the_counters() -> None:
     """Whoever makes rates sees by the life that these are other counters."""
     bench = Bench()
     master = bench.elected()

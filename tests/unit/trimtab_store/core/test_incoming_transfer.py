@@ -49,7 +49,7 @@ def probed(group: ReplicatedGroup, cycle: int = CYCLE) -> TransferProbed:
     return TransferProbed(cycle, 1, group.context.now, group.log.applied)
 
 
-def test_a_renewal_that_was_under_way_is_passed_over_and_the_next_one_ends_it(group: ReplicatedGroup) -> None:
+def test_a_renewal_in_flight_is_ignored_and_the_next_one_ends_it(group: ReplicatedGroup) -> None:
     """A current master that renews twice in a row hands nothing over."""
     one = begun(group)
     one.became(INCUMBENT, group)
@@ -58,7 +58,7 @@ def test_a_renewal_that_was_under_way_is_passed_over_and_the_next_one_ends_it(gr
     assert one.outcome is False
 
 
-def test_renewals_from_before_it_began_do_not_end_it(group: ReplicatedGroup) -> None:
+def test_renewals_from_before_its_start_do_not_end_it(group: ReplicatedGroup) -> None:
     """A node that was away learns several of them at once, while its transfer is under way."""
     one = begun(group)
     one.probed(group, TransferProbed(CYCLE, 1, group.context.now, group.log.applied + 2))
@@ -78,7 +78,7 @@ def test_it_is_done_when_this_node_is_master_and_nothing_else_undoes_that(group:
     assert one.outcome is True
 
 
-def test_it_has_failed_when_somebody_else_is_master(group: ReplicatedGroup) -> None:
+def test_it_fails_if_a_third_node_is_master(group: ReplicatedGroup) -> None:
     """Neither the current master nor this node."""
     one = begun(group)
     one.became(ANOTHER, group)
@@ -95,7 +95,7 @@ def test_it_ends_with_the_token(group: ReplicatedGroup) -> None:
     assert (one.ended, one.outcome) == (True, False)
 
 
-def test_a_master_that_says_nothing_is_not_asked_for_ever(group: ReplicatedGroup) -> None:
+def test_a_master_that_does_not_answer_is_not_retried_indefinitely(group: ReplicatedGroup) -> None:
     """The token is for the next group then, long before it expires."""
     one = begun(group)
     group.context.now += 2 * group.context.settings.propose_seconds

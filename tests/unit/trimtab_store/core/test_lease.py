@@ -53,7 +53,7 @@ def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
     assert one.own_until == 100.0 + SECONDS * (1 - MARGIN)
 
 
-def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
+def test_a_proposal_of_a_previous_incarnation_changes_nothing() -> None:
     """That life is over, and nobody else has its term."""
     _, former = lease(incarnation=1)
     nonce = former.new_proposal()
@@ -62,7 +62,7 @@ def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
     assert not one.held and one.open
 
 
-def test_what_was_given_up_comes_back_by_a_later_question_only() -> None:
+def test_released_authority_returns_by_a_later_proposal_only() -> None:
     """One that was asked before may be chosen after the transfer was proposed."""
     _, one = lease()
     early = one.new_proposal()
@@ -73,7 +73,7 @@ def test_what_was_given_up_comes_back_by_a_later_question_only() -> None:
     assert one.held and not one.is_released
 
 
-def test_a_term_ends_when_somebody_else_is_master() -> None:
+def test_a_term_ends_if_another_node_is_master() -> None:
     """However much of it is left."""
     _, one = lease()
     one.acquired(0, one.new_proposal(), NOW)
@@ -81,7 +81,7 @@ def test_a_term_ends_when_somebody_else_is_master() -> None:
     assert not one.held and not one.open
 
 
-def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> None:
+def test_other_nodes_wait_one_term_for_the_target_of_a_transfer() -> None:
     """The preferred node may die before it becomes master; it itself may try at once."""
     station, other = lease()
     other.reserve(ends_now=False)
@@ -94,7 +94,7 @@ def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> 
     assert preferred.open
 
 
-def test_a_term_ends_when_it_is_handed_to_somebody_else() -> None:
+def test_a_term_ends_if_it_is_handed_to_another_node() -> None:
     """Also where this node is master still, since an earlier transfer of its own was chosen late."""
     _, one = lease()
     one.acquired(0, one.new_proposal(), NOW)
@@ -112,7 +112,7 @@ def test_others_wait_longer_for_one_that_must_wait_itself() -> None:
     assert other.open
 
 
-def test_whoever_is_named_writes_for_one_term_from_when_it_was_ready() -> None:
+def test_the_target_writes_for_one_term_from_its_readiness() -> None:
     """Not from when it learns that it is named."""
     station, one = lease()
     ready = one.new_proposal()

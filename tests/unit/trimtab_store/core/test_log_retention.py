@@ -114,7 +114,7 @@ def test_in_the_order_in_which_they_were_written_they_do_as_well(moves: Any) -> 
 
 @settings(max_examples=200, deadline=None)
 @given(MOVES)
-def test_what_is_freed_and_what_is_kept_are_all_that_was_written(moves: Any) -> None:
+def test_freed_and_retained_lines_are_all_lines_written(moves: Any) -> None:
     """No line is kept and told to be free, and none is neither: the log's size is reckoned by that."""
     kept, lines = RetainedLog[int](), history(moves)
     freed = [one for place, line in enumerate(lines) for one in kept.absorb(line, place)]

@@ -60,7 +60,7 @@ def terms(bench: Bench) -> float:
     return 2 * (bench.settings.lease_seconds + bench.settings.renewal_seconds)
 
 
-def test_a_node_that_lost_its_disk_does_not_outvote_what_was_acknowledged() -> None:
+def test_a_node_that_lost_its_disk_does_not_outvote_acknowledged_messages() -> None:
     """The message stood on the master and on the lost disk; the master ends, and the other two know nothing.
 
     They have no master, rather than one without the message. With the old master back all is there.
@@ -93,7 +93,7 @@ def test_a_node_that_lost_its_disk_votes_again_once_it_has_caught_up(which: str)
     assert messages(bench) == 1
 
 
-def test_without_a_vote_nothing_is_promised_accepted_or_asked_for() -> None:
+def test_without_a_vote_nothing_is_promised_accepted_or_proposed() -> None:
     """One other node is cut off from it: it learns what is chosen, and says nothing of its own."""
     bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
     bench.holds = lambda sender, receiver, message: {sender, receiver} == {second, cut_off}
@@ -187,7 +187,7 @@ def test_a_ballot_that_was_promised_once_is_a_bound_for_ever() -> None:
     assert not votes(bench, second)
 
 
-def test_somebody_leads_where_only_the_lost_one_did() -> None:
+def test_another_node_leads_if_only_the_lost_one_did() -> None:
     """The token's log is written when a group is taken over, and by nobody else."""
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
@@ -206,7 +206,7 @@ def test_somebody_leads_where_only_the_lost_one_did() -> None:
     assert bench.masters() == [other]
 
 
-def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
+def test_a_transfer_of_a_previous_incarnation_is_awaited() -> None:
     """The current master may still be in it when the requesting node has learnt the token's log again."""
     bench = Bench(groups=2)
     bench.run(bench.settings.cycle_seconds + 1.0)
@@ -224,7 +224,7 @@ def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("seen", [(RESTARTED, RESTARTED), (ALL_RESTARTED, None)])
-def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
+def test_in_a_new_cluster_no_node_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
     """Or a node that lost power just then would find others that have begun without it, and no leader.
 
     One that votes already has heard that of all.

@@ -49,7 +49,7 @@ def seen(bench: Bench) -> list[tuple[int, tuple[int, ...]]]:
     return [tuple(node.maps.newest) for node in bench.nodes]  # type: ignore[misc]
 
 
-def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
+def test_all_nodes_follow_a_map_also_after_their_restart() -> None:
     """Published at any node; a transfer follows, and so it does after all have died, from what they wrote."""
     bench, master, (preferred, other) = ready()
     publish(bench, master, 0, 1, preferred)
@@ -65,7 +65,7 @@ def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
     assert [told(bench, node)[2:5] for node in range(3)] == [(5, 5, (other,))] * 3
 
 
-def test_a_cluster_that_is_given_more_groups_goes_by_its_map_and_takes_the_next() -> None:
+def test_a_cluster_with_added_groups_follows_its_map_and_accepts_the_next() -> None:
     """Groups that the map does not name have any master; of fewer groups only those count that are there."""
     bench, master, (preferred, _) = ready(groups=2)
     publish(bench, master, 0, 1, preferred, master)
@@ -126,7 +126,7 @@ def test_the_state_compares_versions() -> None:
 
 
 @pytest.mark.parametrize("change", [(0, 1, (0, 0)), (0, 1, ()), (0, 1, (3,)), (0, 1, (-2,)), (0, 0, (0,))])
-def test_what_is_no_map_of_this_cluster_is_not_proposed(change: tuple[int, int, tuple[int, ...]]) -> None:
+def test_an_invalid_map_is_not_proposed(change: tuple[int, int, tuple[int, ...]]) -> None:
     """Another number of groups, a node that there is not, or no newer version."""
     bench, master, _ = ready()
     before = bench.nodes[master].token.log.applied
@@ -135,7 +135,7 @@ def test_what_is_no_map_of_this_cluster_is_not_proposed(change: tuple[int, int, 
     assert bench.nodes[master].token.log.applied == before and seen(bench) == [(0, (-1,))] * 3
 
 
-def test_a_node_that_reads_its_map_elsewhere_publishes_nothing_and_says_so() -> None:
+def test_a_node_with_another_map_source_publishes_nothing_and_reports_that() -> None:
     """Or it would be published, and nobody would go by it."""
     bench = Bench()
     master = bench.elected()
@@ -161,7 +161,7 @@ def test_a_node_that_missed_a_map_learns_it_from_the_heartbeats_of_others() -> N
     assert bench.masters(1) == [late]
 
 
-def test_a_map_is_gone_by_though_only_a_node_that_has_ended_knew_that_it_is_chosen() -> None:
+def test_a_map_is_followed_though_only_a_dead_node_knew_that_it_is_chosen() -> None:
     """Its publisher was told; the others have accepted it, and nothing else comes in that log."""
     bench, master, others = ready()
     (other, knows) = others
@@ -179,7 +179,7 @@ def test_a_map_is_gone_by_though_only_a_node_that_has_ended_knew_that_it_is_chos
     assert told(bench, other).applied == applied
 
 
-def test_without_a_majority_nothing_is_published_and_what_waits_does_not_pile_up() -> None:
+def test_without_a_majority_nothing_is_published_and_only_the_newest_map_waits() -> None:
     """The node goes on with what it has; once the others are back, the newest that waits is chosen."""
     bench, master, others = ready()
     publish(bench, others[0], 0, 1, -1)
@@ -196,7 +196,7 @@ def test_without_a_majority_nothing_is_published_and_what_waits_does_not_pile_up
     assert first[0] == 2 and first[1][0] in others and rest == [first] * 2
 
 
-def test_a_node_that_hears_too_few_goes_on_with_its_map_and_knows_that() -> None:
+def test_a_node_without_a_majority_keeps_its_map_and_reports_that() -> None:
     """How many it lacks is what it says; where the map is elsewhere that says nothing of it."""
     bench, master, others = ready()
     publish(bench, master, 0, 1, master)
@@ -228,7 +228,7 @@ def test_claims_are_a_set_with_a_limit() -> None:
     assert told(bench, other).applied == before
 
 
-def test_a_token_that_is_given_back_while_a_map_is_published_is_free_at_once() -> None:
+def test_a_token_released_during_a_publication_is_free_immediately() -> None:
     """The publisher's node leads the log from then on, and the other node's proposal is proposed again.
 
     Otherwise the next transfer would wait until the token expires.

@@ -64,7 +64,7 @@ def test_the_smallest_wrong_group_is_taken_over_first() -> None:
     assert (bench.masters(0), bench.masters(1)) == ([IDEAL], [0])
 
 
-def test_a_dead_ideal_node_is_passed_over() -> None:
+def test_a_dead_preferred_node_is_skipped() -> None:
     """Its group waits for it, and the groups behind that one do not."""
     bench = ready()
     bench.down.add(IDEAL)
@@ -78,7 +78,7 @@ def test_a_dead_ideal_node_is_passed_over() -> None:
     assert bench.masters(0) == [IDEAL]
 
 
-def test_an_ideal_node_that_is_alive_and_does_nothing_is_passed_over() -> None:
+def test_a_preferred_node_that_runs_but_does_nothing_is_skipped() -> None:
     """Its beats are heard and nothing else, so it cannot have the token; the groups behind its own can."""
     bench = ready()
     bench.holds = lambda sender, receiver, message: (
@@ -95,7 +95,7 @@ def test_an_ideal_node_that_is_alive_and_does_nothing_is_passed_over() -> None:
     assert bench.masters(0) == [IDEAL] and bench.nodes[0].idle == {}
 
 
-def test_an_ideal_node_whose_takeover_failed_is_passed_over_and_tries_again_later() -> None:
+def test_a_preferred_node_whose_transfer_failed_is_skipped_and_retries_later() -> None:
     """The master did not answer it: others are told that it is muted, and it mutes itself as well."""
     bench = ready()
     seen: list[ProbeTransfer] = []
@@ -113,7 +113,7 @@ def test_an_ideal_node_whose_takeover_failed_is_passed_over_and_tries_again_late
     assert bench.masters(0) == [IDEAL]
 
 
-def test_an_ideal_node_that_lags_is_passed_over() -> None:
+def test_a_lagging_preferred_node_is_skipped() -> None:
     """It is refused by what it has applied, and muted as any that failed."""
     bench = ready(max_lag_entries=1)
 
@@ -130,7 +130,7 @@ def test_an_ideal_node_that_lags_is_passed_over() -> None:
     assert (bench.masters(0), bench.masters(1)) == ([0], [0])
 
 
-def test_a_takeover_that_went_well_mutes_nothing() -> None:
+def test_a_successful_transfer_causes_no_backoff() -> None:
     """The next map may want the same group at the same node soon."""
     bench = ready(groups=1)
     for version, preferred in ((1, IDEAL), (2, 0), (3, IDEAL)):
@@ -139,7 +139,7 @@ def test_a_takeover_that_went_well_mutes_nothing() -> None:
         assert bench.masters() == [preferred]
 
 
-def test_an_older_map_that_comes_late_changes_nothing() -> None:
+def test_a_late_older_map_changes_nothing() -> None:
     """Nodes see maps in any order; the newest version counts."""
     bench = ready(groups=1)
     bench.publish_map(IDEAL, version=2)
@@ -168,7 +168,7 @@ def given(bench: Bench) -> list[ProbeTransfer]:
     return seen
 
 
-def test_the_map_is_looked_at_again_when_the_token_is_there() -> None:
+def test_the_map_is_checked_again_once_the_token_is_acquired() -> None:
     """It may name another node by then, and the token is given back to that one."""
     bench = ready(groups=1)
     asked_for_the_token(bench)
@@ -180,7 +180,7 @@ def test_the_map_is_looked_at_again_when_the_token_is_there() -> None:
 
 
 @pytest.mark.parametrize("what", ["nobody is master", "handed over", "right"])
-def test_a_group_that_needs_no_takeover_when_the_token_is_there_is_left_alone(what: str) -> None:
+def test_a_group_that_needs_no_transfer_once_the_token_is_acquired_stays(what: str) -> None:
     """Whoever tries first may be master where there is none; what is being handed over ends by itself."""
     bench = ready(groups=1)
     asked_for_the_token(bench)
@@ -196,7 +196,7 @@ def test_a_group_that_needs_no_takeover_when_the_token_is_there_is_left_alone(wh
     assert bench.nodes[IDEAL].token.group == CLUSTER
 
 
-def test_a_token_that_another_node_holds_is_not_asked_for() -> None:
+def test_a_token_held_by_another_node_is_not_requested() -> None:
     """By its version it could be taken away in the middle of a transfer."""
     bench = ready()
     bench.holds = lambda sender, receiver, message: isinstance(message, TransferProbed)
@@ -211,7 +211,7 @@ def test_a_token_that_another_node_holds_is_not_asked_for() -> None:
     assert bench.nodes[IDEAL].token.version == version and bench.nodes[0].token._requested_at is None
 
 
-def test_an_ideal_node_that_gets_on_is_waited_for() -> None:
+def test_a_preferred_node_that_makes_progress_is_awaited() -> None:
     """However long it takes for all of its groups, none of another node's comes before them."""
     bench = Bench(groups=18)
     bench.run(bench.settings.cycle_seconds + 1.0)

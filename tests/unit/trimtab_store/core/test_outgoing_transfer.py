@@ -75,7 +75,7 @@ def draining() -> tuple[Bench, ReplicatedGroup]:
     return bench, group
 
 
-def test_batches_under_way_finish_before_the_takeover_is_proposed() -> None:
+def test_batches_in_flight_finish_before_the_transfer_is_proposed() -> None:
     """Their producers are answered by the node that took them, and what comes meanwhile is sent on."""
     bench, group = draining()
     bench.run(0.5)
@@ -87,7 +87,7 @@ def test_batches_under_way_finish_before_the_takeover_is_proposed() -> None:
     assert bench.masters() == [IDEAL]
 
 
-def test_a_master_whose_term_ends_while_batches_finish_hands_nothing_over() -> None:
+def test_a_master_whose_term_ends_while_batches_finish_cancels_the_transfer() -> None:
     """All is called off: whoever is master next has not asked for it."""
     bench, group = draining()
     bench.now = group.lease.own_until
@@ -112,14 +112,14 @@ def test_an_answer_counts_for_its_own_cycle_and_while_this_node_is_master() -> N
     assert phase(group) is not TransferPhase.DRAINING and phase(group) is not TransferPhase.HANDING
 
 
-def test_a_takeover_ends_when_the_fence_is_another() -> None:
+def test_a_transfer_ends_if_the_fence_changes() -> None:
     """The mastership has drifted: there is nothing to hand over any more."""
     bench, group, _ = checking()
     another_is_master(bench, group)
     assert phase(group) is None
 
 
-def test_the_bound_counts_from_the_own_stamp_however_late_the_order_comes() -> None:
+def test_the_time_limit_counts_from_the_own_stamp() -> None:
     """So it never outlives the token, from which the preferred node counted what is left."""
     bench = Bench()
     assert bench.elected() == MASTER
@@ -136,7 +136,7 @@ def test_the_bound_counts_from_the_own_stamp_however_late_the_order_comes() -> N
 
 
 @pytest.mark.parametrize("what", ["another life", "no master"])
-def test_what_a_former_life_or_another_master_was_asked_for_is_not_begun(what: str) -> None:
+def test_a_transfer_requested_from_a_previous_incarnation_does_not_start(what: str) -> None:
     """The stamp of another life is of another clock."""
     bench = Bench()
     assert bench.elected() == MASTER
@@ -145,7 +145,7 @@ def test_what_a_former_life_or_another_master_was_asked_for_is_not_begun(what: s
     assert bench.nodes[node].groups[0].outgoing_transfer is None
 
 
-def test_by_the_first_scheme_the_ideal_node_waits_for_the_terms_end() -> None:
+def test_under_the_first_scheme_the_preferred_node_waits_for_the_end_of_the_term() -> None:
     """And by the transfer it writes for one term from when it was ready, no longer."""
     bench, _, ready = checking(scheme=TransferScheme.AWAIT)
     ready_at = bench.now
@@ -159,7 +159,7 @@ def test_by_the_first_scheme_the_ideal_node_waits_for_the_terms_end() -> None:
     assert preferred.state.preferred == IDEAL and not preferred.produce_queue.writes
 
 
-def test_what_was_begun_under_the_old_fence_is_forgotten_with_it() -> None:
+def test_state_of_the_old_fence_is_discarded_with_it() -> None:
     """Consumers and what they handed in are the next master's business; a batch would be under its fence."""
     bench = Bench()
     assert bench.elected() == MASTER
@@ -195,7 +195,7 @@ def test_an_offset_is_noted_by_the_master_alone() -> None:
     assert bench.nodes[ANOTHER].groups[0].consumer_sessions.uploads == {}
 
 
-def test_a_takeover_on_the_own_disk_asks_for_no_mastership_in_a_new_life() -> None:
+def test_a_transfer_on_the_own_disk_claims_no_mastership_after_a_restart() -> None:
     """Whatever is written there, a node that starts leaves the group alone for a term."""
     bench, _, ready = checking()
     bench.holds = lambda sender, receiver, message: sender == IDEAL and proposes(message, ClaimMastership)

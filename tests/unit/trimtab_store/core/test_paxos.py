@@ -110,7 +110,7 @@ def test_a_lower_ballot_is_refused() -> None:
     assert acceptor.accepted == {}
 
 
-def test_a_promise_tells_all_that_was_accepted() -> None:
+def test_a_promise_contains_all_accepted_values() -> None:
     """From the slot on that was asked for."""
     one = station(2)
     acceptor = Acceptor(one, 0)
@@ -122,7 +122,7 @@ def test_a_promise_tells_all_that_was_accepted() -> None:
     assert answer.message.accepted == ((2, (1, 0), B), (3, (1, 0), C))
 
 
-def test_a_ballot_is_asked_for_when_the_own_promise_is_on_disk() -> None:
+def test_a_ballot_is_proposed_once_the_own_promise_is_on_disk() -> None:
     """A later life must not use it again."""
     one = Learnt()
     one.replica.propose(A)
@@ -131,7 +131,7 @@ def test_a_ballot_is_asked_for_when_the_own_promise_is_on_disk() -> None:
     assert [(order.to, order.synced) for order in sends(orders, Prepare)] == [(1, True), (2, True)]
 
 
-def test_a_proposer_goes_on_with_what_others_have_accepted() -> None:
+def test_a_proposer_continues_with_values_that_others_accepted() -> None:
     """Of a slot the value of the highest ballot, for it may be chosen; a hole is filled with nothing."""
     one = Learnt()
     one.replica.propose(C)
@@ -143,7 +143,7 @@ def test_a_proposer_goes_on_with_what_others_have_accepted() -> None:
     assert told == {1: B, 2: NoOp(), 3: A, 4: C}
 
 
-def test_a_proposer_that_lacks_what_only_a_snapshot_knows_proposes_nothing() -> None:
+def test_a_proposer_that_lacks_a_snapshot_proposes_nothing() -> None:
     """Those slots look empty, and are chosen."""
     one = Learnt()
     one.replica.propose(A)
@@ -196,7 +196,7 @@ def test_a_proposer_that_is_outdone_proposes_batches_again_and_masterships_never
     assert list(one.replica.proposer.waiting) == [A, B]
 
 
-def test_of_what_was_found_in_a_slot_the_highest_ballot_counts() -> None:
+def test_of_several_values_in_a_slot_the_highest_ballot_counts() -> None:
     """That value may be chosen; one of a lower ballot is not, or it would be the same."""
     for first, second in (((0, 1), (0, 2)), ((0, 2), (0, 1))):
         one = Learnt()
@@ -207,7 +207,7 @@ def test_of_what_was_found_in_a_slot_the_highest_ballot_counts() -> None:
         assert one.replica.proposer.in_flight[1].entry == B
 
 
-def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> None:
+def test_an_outdone_proposer_leaves_found_values_to_the_other() -> None:
     """Nodes that outdo one another would double it each time, and go on for what is left of it."""
     one = Learnt()
     one.replica.propose(A)
@@ -219,7 +219,7 @@ def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> No
     assert list(one.replica.proposer.waiting) == [A]
 
 
-def test_a_commit_holds_for_what_was_accepted_under_its_ballot_alone() -> None:
+def test_a_commit_covers_only_values_accepted_under_its_ballot() -> None:
     """The same slot may hold another ballot's value, which was not chosen."""
     one = Learnt(2)
     one.hear(1, Accept((1, 1), 1, A))
@@ -242,7 +242,7 @@ def test_values_are_applied_in_order_once() -> None:
     assert one.applied == [(1, A), (2, B)]
 
 
-def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
+def test_a_lagging_node_receives_entries_or_a_snapshot() -> None:
     """A snapshot where the log is cut off; the newest half of it stays."""
     one = Learnt().leading()
     ballot = one.replica.proposer.ballot
@@ -258,7 +258,7 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
     assert other.applied == one.applied
 
 
-def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
+def test_a_slow_receiver_lengthens_its_request_interval() -> None:
     """Each answer may be large: who asks every 0.2 s for what is under way never gets done with it."""
     one = Learnt(2)
     lease_seconds = one.context.settings.lease_seconds
@@ -290,7 +290,7 @@ def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
     assert asked(0.3, 99) == 1, "a wait of before counts no more when it is behind another time"
 
 
-def test_a_question_that_comes_too_early_is_asked_later() -> None:
+def test_an_early_request_is_repeated_later() -> None:
     """Nobody may tell this node a second time that it is behind."""
     one = Learnt(2)
     assert len(sends(one.hear(0, Commit((1, 0), 2, 2)), CatchUp)) == 1
@@ -303,7 +303,7 @@ def test_a_question_that_comes_too_early_is_asked_later() -> None:
     assert one.replica.next_deadline() == float("inf")
 
 
-def test_a_new_life_goes_on_from_what_was_written() -> None:
+def test_a_new_incarnation_continues_from_the_log() -> None:
     """Promises hold, accepted values are there, and what was chosen is applied."""
     one = Learnt(2)
     orders = one.hear(0, Accept((3, 0), 1, A)) + one.hear(0, Accept((3, 0), 2, B))

@@ -45,7 +45,7 @@ def told(bench: Bench) -> list[tuple[int, str, int]]:
     return [(one.sequence, one.verdict, one.attempt) for one in answers]
 
 
-def test_what_is_unanswered_or_stored_is_not_proposed_again() -> None:
+def test_pending_or_stored_messages_are_not_proposed_again() -> None:
     """The answer goes to the last attempt; what is stored already is answered at once."""
     bench = Bench()
     master = bench.elected()
@@ -60,7 +60,7 @@ def test_what_is_unanswered_or_stored_is_not_proposed_again() -> None:
     assert seen == [1, 2] and told(bench)[2:] == [(2, "stored", 4)]
 
 
-def test_what_waits_under_a_fence_that_is_over_is_answered_and_may_come_again() -> None:
+def test_messages_pending_under_an_old_fence_are_answered_and_may_be_resent() -> None:
     """The batch cannot count any more, whoever may write now."""
     bench = Bench()
     master = bench.elected()
@@ -76,7 +76,7 @@ def test_what_waits_under_a_fence_that_is_over_is_answered_and_may_come_again() 
     assert told(bench)[1:] == [(1, "stored", 8)]
 
 
-def test_what_a_snapshot_passes_over_is_answered() -> None:
+def test_messages_skipped_by_a_snapshot_are_answered() -> None:
     """A batch that is chosen before one that is missing is never applied here, and leaves nothing behind."""
     bench = Bench(snapshot_entries=4)
     master = bench.elected()

@@ -41,7 +41,7 @@ def sent(orders: list[SendMessage]) -> list[tuple[int | str, int]]:
     return [(one.to, one.message.record.sequence) for one in orders]
 
 
-def test_messages_are_numbered_and_the_first_goes_ahead() -> None:
+def test_messages_are_numbered_and_the_first_is_sent_alone() -> None:
     """Until a node has stored one, nobody knows that it is the master; then they go at once."""
     one = sending()
     (first,), *others = [one.post(0.0, b"x") for _ in range(3)]
@@ -52,7 +52,7 @@ def test_messages_are_numbered_and_the_first_goes_ahead() -> None:
     assert sent(one.post(0.1, b"x")) == [(0, 4)]
 
 
-def test_what_stands_behind_a_stored_message_only_is_open() -> None:
+def test_messages_behind_a_stored_one_remain_open() -> None:
     """A message counts behind those before it alone, so the answer to one is that to all before."""
     one = accepted()
     orders = [order for _ in range(3) for order in one.post(0.0, b"x")]
@@ -143,7 +143,7 @@ def test_rounds_without_success_are_further_and_further_apart_up_to_a_bound() ->
     assert one.next_deadline() == now + 1.0
 
 
-def test_what_is_under_way_at_a_slow_master_is_not_sent_again() -> None:
+def test_messages_in_flight_at_a_slow_master_are_not_resent() -> None:
     """After a silence another node names it: the oldest asks whether it lives, and the rest stays there."""
     one = accepted(posted=9)
     (order,) = one.tick(1.0)
@@ -156,7 +156,7 @@ def test_what_is_under_way_at_a_slow_master_is_not_sent_again() -> None:
     assert sent(one.post(1.5, b"x")) == [(0, 11)]
 
 
-def test_what_was_lost_at_a_living_master_is_sent_again() -> None:
+def test_messages_lost_at_a_running_master_are_resent() -> None:
     """Nothing but the oldest is stored between two silences: the others did not get there."""
     one, now, orders = accepted(posted=9), 0.0, list[SendMessage]()
     for _ in range(20):
@@ -182,7 +182,7 @@ def test_a_gap_is_filled_by_sending_all_again() -> None:
     assert sent(one.tick(0.3)) == [(0, 3), (0, 4)]
 
 
-def test_after_a_silence_the_next_node_is_asked() -> None:
+def test_after_a_timeout_the_next_node_is_tried() -> None:
     """The master may be dead, and nobody may know another."""
     one = sending()
     one.post(0.0, b"x")
@@ -202,7 +202,7 @@ def test_a_broken_connection_is_no_reason_to_wait() -> None:
     assert sent(one.tick(0.1)) == [(1, 1)]
 
 
-def test_what_a_broken_connection_carried_is_sent_again() -> None:
+def test_messages_of_a_broken_connection_are_resent() -> None:
     """The node is asked again, takes the oldest, and gets the others."""
     one = accepted(posted=2)
     one.lost(0.1, 0)
@@ -222,7 +222,7 @@ def test_answers_for_others_are_passed_over() -> None:
     assert list(one.open) == [1]
 
 
-def test_what_is_due_is_done_though_seconds_are_rounded() -> None:
+def test_timers_fire_although_seconds_are_rounded() -> None:
     """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
     for step in range(1000):
         one, posted = sending(), step * 0.001

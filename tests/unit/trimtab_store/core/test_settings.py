@@ -50,7 +50,7 @@ def test_a_value_out_of_range_is_refused(changes: dict[str, float], told: str) -
         StoreSettings(**changes)  # type: ignore[arg-type]
 
 
-def test_what_nodes_must_have_alike_decides_who_is_master_and_what_is_kept() -> None:
+def test_settings_that_decide_mastership_and_retention_must_be_equal_on_all_nodes() -> None:
     """Terms, clocks, schemes and how much is kept; how often one asks again is each node's own business."""
     settings = StoreSettings()
     assert settings.shared == {

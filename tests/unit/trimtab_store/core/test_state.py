@@ -27,7 +27,7 @@ def record(sequence: int, producer: str = "p") -> MessageRecord:
     return MessageRecord("t", producer, sequence, b"%d" % sequence)
 
 
-def test_a_mastership_counts_only_behind_the_one_it_was_asked_after() -> None:
+def test_a_mastership_counts_only_after_the_one_it_was_requested_after() -> None:
     """Two nodes asked after the same: the first that is chosen counts."""
     state = mastered(0)
     assert state.apply(2, ClaimMastership(1, (LIFE + 1, 1), 0)) is False
@@ -65,7 +65,7 @@ def test_offsets_under_another_fence_are_void_and_offsets_only_rise() -> None:
     assert state.offsets["c", "t"] == 5
 
 
-def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
+def test_a_transfer_counts_only_after_the_mastership_that_it_ends() -> None:
     """A transfer chosen after the current master renewed, or by another node, changes nothing."""
     state = mastered(0)
     state.apply(2, ClaimMastership(0, (LIFE, 2), 1))
@@ -77,7 +77,7 @@ def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
     assert (state.master, state.preferred, state.writer, state.version, state.fence) == (0, 1, 1, 4, 4)
 
 
-def test_what_is_asked_for_in_a_takeover_counts_only_while_nothing_else_has_changed() -> None:
+def test_a_mastership_requested_in_a_transfer_counts_only_without_later_changes() -> None:
     """The preferred node dies, another becomes master, and then the preferred node's question is chosen after
     all.
     """
@@ -96,7 +96,7 @@ def test_a_group_is_handed_over_once_at_a_time() -> None:
     assert state.apply(3, TransferMastership(0, 2, 2, TransferScheme.EXPIRE, (LIFE + 2, 1))) is False
 
 
-def test_the_ideal_nodes_batches_count_from_the_takeover_on() -> None:
+def test_the_preferred_nodes_batches_count_from_the_transfer_on() -> None:
     """Its fence is the transfer's slot, and stays when it becomes master in the same life."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
@@ -106,7 +106,7 @@ def test_the_ideal_nodes_batches_count_from_the_takeover_on() -> None:
     assert state.apply(6, AppendMessages(2, (record(2),))) == ("stored",)
 
 
-def test_instating_makes_the_ideal_node_master_by_itself() -> None:
+def test_instating_makes_the_preferred_node_master_without_a_request() -> None:
     """Nothing has to be asked for afterwards."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.INSTATE, (LIFE + 1, 1)))
@@ -128,7 +128,7 @@ def test_a_message_counts_once_and_behind_those_before_it() -> None:
     ]
 
 
-def test_an_answer_is_bounded_and_never_empty_where_there_is_something() -> None:
+def test_an_answer_is_bounded_and_never_empty_if_messages_exist() -> None:
     """Large messages come one by one."""
     state = mastered(0)
     large = tuple(MessageRecord("t", "p", sequence, b"x" * (READ_BYTES // 2 + 1)) for sequence in (1, 2, 3))

@@ -71,7 +71,7 @@ class Asking:
         return self.take(kind)
 
 
-def test_one_transaction_is_under_way_and_the_next_has_all_that_came_meanwhile() -> None:
+def test_one_transaction_is_in_flight_and_the_next_contains_all_later_entries() -> None:
     """In the order in which it came."""
     one = Asking()
     (first,) = one.propose(A, B, C)
@@ -93,7 +93,7 @@ def test_a_transaction_has_no_more_than_the_window_and_a_mebibyte() -> None:
     assert fourth.entries == (D, A)
 
 
-def test_a_slot_that_another_node_has_taken_voids_all_and_it_goes_behind_that() -> None:
+def test_a_slot_used_by_another_node_voids_the_batch_which_is_proposed_again() -> None:
     """Masterships too: it is certain that they were not chosen."""
     one = Asking()
     (first,) = one.propose(A, WISH, B)
@@ -103,7 +103,7 @@ def test_a_slot_that_another_node_has_taken_voids_all_and_it_goes_behind_that() 
     assert one.applied == [(1, A), (2, D)] and third[1:] == (3, (WISH, B, C))
 
 
-def test_what_is_seen_decides_before_the_answer_comes() -> None:
+def test_a_watched_value_decides_before_the_response() -> None:
     """The watch may be quicker; the answer then says nothing more."""
     one = Asking()
     (first,) = one.propose(A, B)
@@ -135,7 +135,7 @@ def test_no_answer_is_an_unknown_outcome_too() -> None:
     assert again[1:] == (1, (A,))
 
 
-def test_an_earlier_try_that_comes_late_says_nothing_of_what_was_added_since() -> None:
+def test_an_earlier_attempt_that_arrives_late_does_not_cover_later_entries() -> None:
     """It had fewer entries: the rest is proposed once more, behind them."""
     one = Asking()
     one.propose(A)
@@ -148,7 +148,7 @@ def test_an_earlier_try_that_comes_late_says_nothing_of_what_was_added_since() -
     assert one.applied == [(1, A)] and third[1:] == (2, (B,))
 
 
-def test_an_earlier_try_that_comes_late_is_the_one_that_was_chosen() -> None:
+def test_an_earlier_attempt_that_arrives_late_is_the_chosen_one() -> None:
     """Whatever the answer to the later one: what stands in the slot decides."""
     one = Asking()
     one.propose(A)
@@ -168,7 +168,7 @@ def test_an_answer_to_an_earlier_try_is_no_answer_to_this_one() -> None:
     assert one.log.in_flight == (A,) and one.applied == []
 
 
-def test_a_slot_that_was_not_seen_is_asked_for() -> None:
+def test_a_slot_that_was_not_observed_is_read() -> None:
     """Nothing behind it is applied before."""
     one = Asking()
     assert one.hear(EntriesRead(2, (B,)), ReadEntries) == [ReadEntries(1)] and one.applied == []
@@ -176,7 +176,7 @@ def test_a_slot_that_was_not_seen_is_asked_for() -> None:
     assert one.applied == [(1, A), (2, B)]
 
 
-def test_a_watch_that_says_nothing_is_not_believed_for_ever() -> None:
+def test_a_watch_without_events_is_not_trusted_indefinitely() -> None:
     """It may be dead; nor is the same asked again and again."""
     one = Asking()
     quiet = 2 * one.context.settings.renewal_seconds
@@ -185,7 +185,7 @@ def test_a_watch_that_says_nothing_is_not_believed_for_ever() -> None:
     assert one.wait(quiet / 2, ReadEntries) == []
 
 
-def test_what_is_proposed_while_entries_are_applied_goes_behind_all_of_them() -> None:
+def test_values_proposed_while_entries_are_applied_use_later_slots() -> None:
     """Its slot would be one that is taken, as is known already."""
     one = Asking()
     one.also = {1: D}
@@ -193,7 +193,7 @@ def test_what_is_proposed_while_entries_are_applied_goes_behind_all_of_them() ->
     assert asked[1:] == (4, (D,))
 
 
-def test_after_so_many_entries_the_state_is_kept_and_the_last_slot_never_cut_off() -> None:
+def test_the_state_is_stored_after_some_entries_and_the_last_slot_remains() -> None:
     """The next one is made only behind it; nothing is kept twice before it is told."""
     one = Asking(snapshot_entries=2)
     kept, number = [], one.propose(A)[0].number
@@ -211,7 +211,7 @@ def test_after_so_many_entries_the_state_is_kept_and_the_last_slot_never_cut_off
     assert one.applied[-1] == (4, B)
 
 
-def test_whoever_is_behind_what_is_cut_off_begins_with_the_snapshot() -> None:
+def test_a_node_behind_the_retained_entries_starts_with_the_snapshot() -> None:
     """The transaction finds nothing where it should be, not even the slot before."""
     one = Asking()
     (first,) = one.propose(A)

@@ -56,7 +56,7 @@ def proposes(message: Any, kind: type) -> bool:
     return isinstance(message, Accept) and isinstance(message.entry, kind)
 
 
-def test_nobody_is_master_before_a_whole_lease_has_gone_by() -> None:
+def test_no_node_is_master_before_a_whole_lease_has_passed() -> None:
     """Nodes that start cannot know whether somebody is; then one of them is, and renews."""
     bench = Bench()
     bench.run(bench.settings.lease_seconds - 0.01)
@@ -82,7 +82,7 @@ def test_the_master_stores_and_others_name_it() -> None:
     assert (told.verdict, told.master) == ("moved", master)
 
 
-def test_each_node_tells_how_a_group_stands_there() -> None:
+def test_each_node_reports_the_status_of_a_group() -> None:
     """Whoever asks is no client of the group: a transfer does not wait for it."""
     bench = Bench()
     master = bench.elected()
@@ -95,7 +95,7 @@ def test_each_node_tells_how_a_group_stands_there() -> None:
     assert bench.nodes[master].groups[0].consumer_sessions.consumers == {}
 
 
-def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -> None:
+def test_values_chosen_after_the_term_are_not_acknowledged_by_the_previous_master() -> None:
     """It may be stored; another may be master by then, and answers when it is sent again."""
     bench = Bench()
     master = bench.elected()
@@ -111,7 +111,7 @@ def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -
     assert verdicts == ["moved"]
 
 
-def test_an_offset_that_is_chosen_after_the_term_is_not_told_by_who_was_master() -> None:
+def test_offsets_chosen_after_the_term_are_not_confirmed_by_the_previous_master() -> None:
     """It is kept; the next master says so when it is handed in again."""
     bench = Bench()
     master = bench.elected()
@@ -142,7 +142,7 @@ def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_th
 
 
 @pytest.mark.parametrize("scheme", list(TransferScheme))
-def test_the_ideal_node_becomes_master(scheme: TransferScheme) -> None:
+def test_the_preferred_node_becomes_master(scheme: TransferScheme) -> None:
     """By every scheme; nothing of the transfer is left anywhere, and the token is free again."""
     bench = Bench(scheme=scheme)
     master = bench.elected()
@@ -184,7 +184,7 @@ def phase(bench: Bench, node: int) -> TransferPhase | None:
     return None if current_master is None else current_master.phase
 
 
-def test_only_an_answer_to_the_question_is_an_upload_of_the_takeover() -> None:
+def test_only_an_answer_to_the_request_is_an_upload_of_the_transfer() -> None:
     """One that was sent before it may be overtaken by messages that came with it."""
     bench, master, _ = begun()
     bench.send(master, OffsetUpload("client", "c", "t", 0, -1))
@@ -194,14 +194,14 @@ def test_only_an_answer_to_the_question_is_an_upload_of_the_takeover() -> None:
     assert phase(bench, master) is not TransferPhase.UPLOADING
 
 
-def test_no_consumer_gets_anything_from_the_incumbent_meanwhile() -> None:
+def test_no_consumer_receives_messages_from_the_current_master_during_a_transfer() -> None:
     """It would get it again from the next master."""
     bench, master, _ = begun()
     (told,) = bench.send(master, pull(2, 0))
     assert told.verdict == "wait" and told.records == ()
 
 
-def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
+def test_a_consumer_that_does_not_answer_is_awaited_for_a_limited_time() -> None:
     """Then it goes on, and the transfer is not called clean."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
@@ -217,7 +217,7 @@ def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
     assert bench.masters() == [preferred]
 
 
-def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
+def test_a_departed_consumer_is_neither_requested_nor_awaited() -> None:
     """Its offset is kept at once; another one of the name, whose client is another, is still there."""
     bench = Bench()
     master = bench.elected()
@@ -240,7 +240,7 @@ def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
     assert not any(isinstance(told, RequestOffset) for _, _, told in bench.heard)
 
 
-def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeover_is_not_clean() -> None:
+def test_a_disconnected_consumer_is_not_awaited_and_the_transfer_is_not_clean() -> None:
     """It may have got more than it has handed in. If it comes back it is asked, as before."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
@@ -258,7 +258,7 @@ def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeove
     assert bench.masters() == [preferred] and group.consumer_sessions.departed == set()
 
 
-def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> None:
+def test_a_reconnected_consumer_gets_a_new_request() -> None:
     """What it read in between counts for it, and the transfer may be clean."""
     bench = Bench()
     master = bench.elected()
@@ -270,7 +270,7 @@ def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> No
     assert (readers.consumers, readers.departed) == ({("c", "t"): "client"}, set())
 
 
-def test_messages_of_an_earlier_life_that_come_late_do_not_take_the_place_of_the_present_one() -> None:
+def test_late_messages_of_an_earlier_incarnation_do_not_replace_the_current_one() -> None:
     """A killed process may have sent messages that arrive after the first ones of its successor."""
     bench = Bench()
     master = bench.elected()
@@ -286,7 +286,7 @@ def test_messages_of_an_earlier_life_that_come_late_do_not_take_the_place_of_the
     assert readers.all_known
 
 
-def test_a_consumer_that_begins_beside_another_one_is_asked_and_the_takeover_is_not_clean() -> None:
+def test_a_consumer_that_starts_next_to_another_gets_a_request_and_the_transfer_is_not_clean() -> None:
     """Its first question may itself be late, and the other one may read on."""
     bench = Bench()
     master = bench.elected()
@@ -300,7 +300,7 @@ def test_a_consumer_that_begins_beside_another_one_is_asked_and_the_takeover_is_
     assert (readers.consumers, readers.all_known) == ({key: "client"}, True)
 
 
-def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
+def test_a_consumer_that_leaves_on_request_is_no_longer_awaited() -> None:
     """It takes no message any more, so whatever it said last is true."""
     bench, master, preferred = begun()
     bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
@@ -311,14 +311,14 @@ def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None
     }
 
 
-def test_a_late_goodbye_of_another_life_answers_nothing() -> None:
+def test_a_late_goodbye_of_another_incarnation_answers_nothing() -> None:
     """It comes by another connection, and says nothing of what the consumer has got since."""
     bench, master, _ = begun()
     bench.send(master, OffsetUpload("another", "c", "t", 0, -1, leaves=True))
     assert phase(bench, master) is TransferPhase.UPLOADING
 
 
-def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
+def test_offsets_are_chosen_before_the_preferred_node_is_checked() -> None:
     """The next master must know them."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, SyncOffsets)
@@ -333,7 +333,7 @@ def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
     assert (told.verdict, told.offset) == ("stored", 1)
 
 
-def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() -> None:
+def test_the_preferred_node_is_ready_once_it_has_applied_all_of_the_masters_entries() -> None:
     """And says so at that moment, without being asked again."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: (
@@ -350,7 +350,7 @@ def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() ->
     assert bench.masters() == [preferred]
 
 
-def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
+def test_the_master_gives_up_authority_before_it_proposes_the_transfer() -> None:
     """Whether the proposal is chosen cannot be known in time: only a later mastership gives it back."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
@@ -362,7 +362,7 @@ def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
     assert bench.masters() == [preferred]
 
 
-def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
+def test_messages_sent_during_a_transfer_are_stored_by_the_preferred_node() -> None:
     """Their producer is told so by that one, and hears of no error."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
@@ -376,7 +376,7 @@ def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
     assert told == [(preferred, "stored")]
 
 
-def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_than_a_lease() -> None:
+def test_a_preferred_node_that_dies_after_the_transfer_delays_others_by_at_most_a_lease() -> None:
     """All others leave the group to it for that long, and then one of them is master."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: sender == preferred and proposes(message, ClaimMastership)
@@ -389,7 +389,7 @@ def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_t
     assert now != preferred
 
 
-def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
+def test_a_lagging_preferred_node_becomes_no_master() -> None:
     """Its consumers would get less than was there; it catches up, and the group is left alone."""
     bench = Bench(max_lag_entries=1)
     master = bench.elected()
@@ -454,7 +454,7 @@ def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> N
     assert token.group == CLUSTER and not token.lease.held
 
 
-def test_the_token_counts_from_before_it_was_asked_for() -> None:
+def test_the_token_counts_from_before_its_request() -> None:
     """Everybody else counts from learning who has it, and may take it when that is over."""
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
@@ -486,7 +486,7 @@ def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
     assert bench.masters() == [master]
 
 
-def test_what_waits_for_a_slot_is_forgotten_when_another_one_may_write() -> None:
+def test_values_that_wait_for_a_slot_are_discarded_with_a_new_fence() -> None:
     """It names a fence that is over, and would be void wherever it is chosen; producers send it again."""
     bench = Bench()
     master = bench.elected()
@@ -507,7 +507,7 @@ def test_what_waits_for_a_slot_is_forgotten_when_another_one_may_write() -> None
     assert not any(isinstance(entry, AppendMessages | SyncOffsets) for entry in log.proposer.waiting)
 
 
-def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
+def test_under_the_first_scheme_the_preferred_node_tries_first() -> None:
     """It waits for the term's end, and then for its turn: the others leave the group alone until then."""
     bench = Bench(scheme=TransferScheme.AWAIT)
     master = bench.elected()
@@ -523,7 +523,7 @@ def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
     assert bench.masters() == [preferred]
 
 
-def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:
+def test_a_transfer_found_after_a_term_causes_no_further_wait() -> None:
     """Its current master is gone, and the term it gave to the preferred node is over when it is chosen."""
     bench, master, preferred = begun(scheme=TransferScheme.INSTATE)
     bench.holds = lambda sender, receiver, message: (

@@ -27,7 +27,7 @@ def test_each_loss_in_a_row_makes_the_rest_longer_up_to_a_bound() -> None:
     assert rests.left(now + 5001.0, 1) == 100.0
 
 
-def test_only_the_node_that_lost_it_is_kept_from_it() -> None:
+def test_only_the_node_that_lost_the_mastership_is_excluded() -> None:
     """And only if it lost it to a failure: a mastership that is renewed or handed on is not lost."""
     rests = TransferBackoff(100.0)
     rests.mastered(0.0, 1)
@@ -66,7 +66,7 @@ def without_master(bench: Bench, preferred: int, period: float, *, killed: bool)
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("period", [30.0, 72.0])
-def test_an_ideal_node_that_fails_again_and_again_costs_little_availability(
+def test_a_preferred_node_that_fails_repeatedly_costs_little_availability(
     period: float, killed: bool
 ) -> None:
     """Without rests a node that stands still is given the group 40 times, and a third of the time is lost.

@@ -40,7 +40,7 @@ def test_nothing_is_taken_over_while_two_nodes_have_two_maps_of_one_version() ->
     assert bench.masters() == [preferred] and not any(node.disputed_by for node in bench.nodes)
 
 
-def test_whoever_is_gone_disputes_nothing() -> None:
+def test_a_missing_node_disputes_no_map() -> None:
     """The others go by what they agree on, and stop again as soon as it is back."""
     bench, master, preferred, other = with_two_maps()
     bench.run(2 * bench.settings.cycle_seconds)
@@ -64,7 +64,7 @@ def ready() -> tuple[Bench, int, list[int]]:
 
 
 @pytest.mark.parametrize("has", [0, 1])
-def test_a_node_that_stays_at_an_old_map_holds_nobody_up(has: int) -> None:
+def test_a_node_with_an_old_map_delays_no_other_group(has: int) -> None:
     """It has seen none, or the one before: its group waits for it, and those behind are taken over.
 
     Before, nothing moved in an hour.
@@ -110,7 +110,7 @@ def test_a_node_that_sees_each_map_a_little_late_is_not_passed_over() -> None:
         bench.tell(late, MapChanged(version - 1, (late, -1, -1)))
 
 
-def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
+def test_a_map_disputed_when_the_token_arrives_starts_no_transfer() -> None:
     """The token was asked for in time, and is given back."""
     bench = Bench()
     master = bench.elected()
@@ -133,7 +133,7 @@ def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
     assert token.version and bench.masters() == [master]
 
 
-def test_a_new_map_gives_nobody_more_time_who_is_behind_the_last() -> None:
+def test_a_new_map_does_not_extend_the_deadline_of_a_lagging_node() -> None:
     """Where maps come more often than the bound is long, it would never be noticed."""
     bench, master, (preferred, late) = ready()
     for version in range(2, 14):

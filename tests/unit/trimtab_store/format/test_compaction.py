@@ -159,7 +159,7 @@ def test_a_start_may_be_stopped_everywhere_too(tmp_path: Path) -> None:
     assert segments(tmp_path / "now" / "log")[0] == first
 
 
-def test_what_a_start_has_read_stays(tmp_path: Path) -> None:
+def test_lines_read_at_a_start_are_retained(tmp_path: Path) -> None:
     """A line that was written and not synced when a process was killed is acted upon in the next life."""
     folder = tmp_path / "now"
     folder.mkdir()
@@ -210,7 +210,7 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
     log.close()
 
 
-def test_what_is_written_while_it_is_compacted_stays(tmp_path: Path) -> None:
+def test_lines_written_during_a_compaction_are_retained(tmp_path: Path) -> None:
     """A snapshot that comes meanwhile frees what is being copied; nothing of either is lost."""
     lines = story(60)
     log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=SEGMENT_BYTES)
@@ -227,7 +227,7 @@ def test_what_is_written_while_it_is_compacted_stays(tmp_path: Path) -> None:
     assert recovered(tmp_path) == sorted_lines(needed(lines))
 
 
-def test_a_compaction_that_is_told_to_stop_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_a_stopped_compaction_changes_nothing(tmp_path: Path) -> None:
     """A node that ends does not wait for it."""
     log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=SEGMENT_BYTES)
     lines = story(40)
@@ -262,7 +262,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, operation: str, number: int) -> Any
         (errno.EIO, r"failed \(Input/output error\): replace it"),
     ],
 )
-def test_a_disk_that_does_not_take_it_is_told_in_one_sentence(
+def test_a_disk_that_rejects_writes_is_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
 ) -> None:
     """At a start and at a sync."""
@@ -307,7 +307,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["first", "middle", "all", "head", "torn", "swapped"])
-def test_what_is_missing_or_damaged_is_refused(tmp_path: Path, what: str) -> None:
+def test_missing_or_damaged_files_are_rejected(tmp_path: Path, what: str) -> None:
     """Promises that are gone would let two values into one slot."""
     path = tmp_path / "log"
     log = NodeLog(path, "c", 1, segment_bytes=SEGMENT_BYTES)

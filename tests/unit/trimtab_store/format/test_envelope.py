@@ -41,7 +41,7 @@ def state() -> tuple[Any, ...]:
         (0, NoOp()), (0, RECORD), (0, ChosenUpTo(1)),
     ],
 )  # fmt: skip
-def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
+def test_messages_that_are_not_for_a_group_are_rejected(told: Any) -> None:
     """Entries alone, and lines of a node's own log, are said to nobody."""
     with pytest.raises(InputError, match="no number of a group with a message for it"):
         checked_message(told)

@@ -103,7 +103,7 @@ def right_after_all(value: Any, hint: Any) -> bool:
         Chosen(1, (NoOp(), 5)),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_wrong_further_inside_is_refused(wrong: Any) -> None:
+def test_nested_errors_are_rejected(wrong: Any) -> None:
     """In entries, in lists of them, and numbers that nobody could add to."""
     with pytest.raises(InputError, match="has other fields here .*: update this node"):
         read((0, wrong))
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_message_are_refused(body: bytes, sentence: str) -> No
         decoded(body, crc32(body) ^ 1)
 
 
-def test_the_state_in_a_snapshot_comes_back_as_it_was() -> None:
+def test_the_state_in_a_snapshot_is_restored_unchanged() -> None:
     """Whatever log it is of: lists in it are tuples, messages in it messages."""
     snapshot = GroupSnapshot(9, (1, -1, (("t", 4, (RECORD,)),), (), (("a", "b", 3),)))
     assert read((0, snapshot)) == (0, snapshot)

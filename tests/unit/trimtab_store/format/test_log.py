@@ -120,7 +120,7 @@ def test_the_log_of_another_is_refused(tmp_path: Path, cluster: str, node: int) 
         NodeLog(tmp_path / "log", cluster, node)
 
 
-def test_what_is_not_synced_is_not_there(tmp_path: Path) -> None:
+def test_unsynced_lines_are_not_in_the_log(tmp_path: Path) -> None:
     """Nobody may be told of a line before its sync; the file does not have it."""
     log = NodeLog(tmp_path / "log", "c", 1)
     log.write(0, Promised((1, 1)))

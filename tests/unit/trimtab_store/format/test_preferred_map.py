@@ -27,7 +27,7 @@ def test_a_map_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"version": "new"}, "cannot be read as a preferred map"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, object], sentence: str) -> None:
+def test_an_invalid_map_is_rejected(tmp_path: Path, changes: dict[str, object], sentence: str) -> None:
     """One sentence each."""
     path = tmp_path / "map.json"
     path.write_text(
@@ -37,7 +37,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, object], s
         read_map(path, 3, 2)
 
 
-def test_each_version_is_seen_once(tmp_path: Path) -> None:
+def test_each_version_is_read_once(tmp_path: Path) -> None:
     """A file that goes away is told, once; what was seen stays."""
     path = tmp_path / "map.json"
     file = PreferredMapFile(path, 2, 1)
@@ -54,7 +54,7 @@ def test_each_version_is_seen_once(tmp_path: Path) -> None:
     assert file.changed() == MapChanged(3, (0,))
 
 
-def test_two_maps_of_one_version_are_told(tmp_path: Path) -> None:
+def test_two_maps_of_one_version_are_reported(tmp_path: Path) -> None:
     """Once, and the first stays."""
     path = tmp_path / "map.json"
     file = PreferredMapFile(path, 2, 1)

@@ -101,7 +101,7 @@ class Place:
             return [int((await consumer.receive()).payload) for _ in range(count)]
 
 
-def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(tmp_path: Path, small_disk: Path) -> None:
+def test_a_node_whose_disk_is_full_ends_and_the_others_continue(tmp_path: Path, small_disk: Path) -> None:
     """The master, in one sentence; whatever was acknowledged is read back, and with room it has it all."""
     place = Place(tmp_path, small_disk)
 
@@ -133,7 +133,7 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(tmp_path: Path, sma
     asyncio.run(asyncio.wait_for(story(), STORY_SECONDS))
 
 
-def test_a_node_whose_disk_is_read_only_does_not_start_and_the_others_go_on(
+def test_a_node_whose_disk_is_read_only_does_not_start_and_the_others_continue(
     tmp_path: Path, small_disk: Path
 ) -> None:
     """One sentence; once it may be written again, the node has all that it had, and what came since."""

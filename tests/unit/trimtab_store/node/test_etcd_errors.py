@@ -37,7 +37,7 @@ def failing(client: EtcdClient, error: Exception) -> None:
         ("", "no answer in 2 s.: a majority of its members must run"),
     ],
 )
-def test_an_error_says_what_is_to_be_done(said: str, remedy: str) -> None:
+def test_an_error_states_the_remedy(said: str, remedy: str) -> None:
     """A full etcd runs, and no member that is started would help."""
 
     async def story() -> None:
@@ -50,7 +50,7 @@ def test_an_error_says_what_is_to_be_done(said: str, remedy: str) -> None:
     asyncio.run(story())
 
 
-def test_a_full_etcd_is_told_a_few_times_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_etcd_is_reported_only_a_few_times(capsys: pytest.CaptureFixture[str]) -> None:
     """Each proposal fails at another member, for as long as nobody mends it."""
 
     async def story() -> None:

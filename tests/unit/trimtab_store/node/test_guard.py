@@ -126,7 +126,7 @@ def test_nodes_and_clients_of_one_guard_get_on(tmp_path: Path, kind: str) -> Non
         ("", SECRET, "has a secret, and this node has none: refused"),
     ],
 )
-def test_who_does_not_know_the_secret_is_refused(
+def test_a_peer_without_the_secret_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], of_node: str, of_client: str, line: str
 ) -> None:
     """Whatever it asks: it hears nothing, and the node says so; no secret is in any line."""
@@ -203,7 +203,7 @@ def signed_by_another(authority: Authority, other: Authority) -> TransportSecuri
         ),
     ],
 )
-def test_who_has_no_certificate_of_the_authority_is_refused(
+def test_a_peer_without_a_certificate_of_the_authority_is_rejected(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     guard: Callable[[Authority, Authority], TransportSecurity],
@@ -306,7 +306,7 @@ def test_a_recorded_handshake_is_of_no_use(tmp_path: Path, capsys: pytest.Captur
     played(story())
 
 
-def test_somebody_who_poses_as_a_node_is_told_nothing() -> None:
+def test_an_impostor_of_a_node_receives_nothing() -> None:
     """A client sends its messages to nobody who cannot prove that he knows the secret, too."""
 
     async def story() -> None:

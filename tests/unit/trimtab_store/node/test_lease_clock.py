@@ -53,7 +53,7 @@ def sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no CLOCK_BOOTTIME")
-def test_a_node_that_slept_is_master_of_nothing_and_says_so(
+def test_a_node_that_slept_is_master_of_nothing_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever comes first after it: a consumer is not served with what was true an hour ago."""
@@ -93,7 +93,7 @@ def test_a_node_that_slept_is_master_of_nothing_and_says_so(
 
 
 @pytest.mark.parametrize("lacking", ["of the language", "of the system"])
-def test_where_no_clock_counts_sleep_the_one_that_does_not_is_taken(
+def test_without_a_clock_that_counts_sleep_the_other_one_is_used(
     monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
     """Once and for all: seconds of two clocks are never compared."""
@@ -109,7 +109,7 @@ def test_where_no_clock_counts_sleep_the_one_that_does_not_is_taken(
         assert process.chosen_clock() is time.monotonic
 
 
-def test_a_node_that_stood_still_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_paused_node_reports_the_pause_once(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each pause of more than R, not for one of R: a mastership is lost by a whole lease."""
     notices = HealthMonitor(1, StoreSettings())
     for now in (100.0, 102.5, 105.01, 105.02, 117.02, 117.03):

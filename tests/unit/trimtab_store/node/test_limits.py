@@ -115,7 +115,7 @@ WRONG: list[tuple[Callable[[], bytes], str]] = [
 
 
 @pytest.mark.parametrize(("frame", "sentence"), WRONG)
-def test_what_a_client_says_wrongly_ends_its_connection_and_no_node(
+def test_an_invalid_message_of_a_client_ends_its_connection_and_no_node(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: Callable[[], bytes], sentence: str
 ) -> None:
     """One sentence that names it; the node serves on, that client's next connection too."""
@@ -148,7 +148,7 @@ def test_what_a_client_says_wrongly_ends_its_connection_and_no_node(
         (lambda: framed(encoded((0, Commit((1, 2), 1, 1)))[FRAME_HEAD.size :], 7), "what came is no frame"),
     ],
 )
-def test_what_a_peer_says_wrongly_ends_its_connection_and_no_node(
+def test_an_invalid_message_of_a_peer_ends_its_connection_and_no_node(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: Callable[[], bytes], sentence: str
 ) -> None:
     """A node of another version, or with a broken memory: the others are a majority, and go on."""
@@ -166,7 +166,7 @@ def test_what_a_peer_says_wrongly_ends_its_connection_and_no_node(
     assert line.startswith("a connection is closed: node 2: ") and sentence in line
 
 
-def test_a_message_for_a_node_that_there_is_not_goes_nowhere(tmp_path: Path) -> None:
+def test_a_message_for_a_nonexistent_node_is_dropped(tmp_path: Path) -> None:
     """A peer may have named it: as master, or as the one to whom messages are forwarded."""
 
     async def story() -> None:
@@ -201,7 +201,7 @@ def test_a_message_above_the_limit_is_refused_by_the_node(tmp_path: Path) -> Non
     played(story())
 
 
-def test_a_producer_that_is_refused_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejected_producer_reports_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that knows a higher limit; what is behind that message can never be stored, so it fails too."""
     monkeypatch.setattr(producer, "PAYLOAD_BYTES", 1 << 20)
 
@@ -221,7 +221,7 @@ def test_a_producer_that_is_refused_says_so(tmp_path: Path, monkeypatch: pytest.
     played(story())
 
 
-def test_what_no_node_takes_is_refused_by_clients_at_once() -> None:
+def test_clients_reject_messages_beyond_the_limits_immediately() -> None:
     """Names that are too long, and payloads that are no bytes."""
     cluster, long = StoreConfig("c", (f"{HOST}:1",), 1), "ä" * 128
     with pytest.raises(InputError, match="the name of a topic has 256 bytes, expected 255 or fewer"):
@@ -265,7 +265,9 @@ def test_a_client_that_reads_nothing_takes_no_more_memory_than_that(
     played(story())
 
 
-def test_a_node_watches_whoever_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_enables_keepalive_on_incoming_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before it knows who that is."""
     watched: list[Any] = []
     monkeypatch.setattr(process, "watch", watched.append)
@@ -279,7 +281,7 @@ def test_a_node_watches_whoever_calls_it(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(watched) == 1
 
 
-def test_who_does_not_say_who_it_is_is_not_waited_for(
+def test_a_caller_without_a_handshake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After HANDSHAKE_SECONDS the connection is closed; one that has begun stays."""

@@ -47,7 +47,7 @@ async def taken_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 @pytest.mark.parametrize("limit", ["frames", "bytes"])
-def test_what_comes_after_so_much_is_dropped(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_frames_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """By count and by bytes, whichever comes first; and once there is room, frames wait again, in order."""
     frames = [encoded((0, Prepare((number, 0), 1))) for number in range(12)]
     monkeypatch.setattr(connections, "WAITING_FRAMES", 5 if limit == "frames" else 1000)
@@ -99,7 +99,7 @@ def test_a_frame_that_is_larger_than_the_bound_is_sent_if_it_is_alone(
     played(story())
 
 
-def test_what_waited_for_a_node_that_is_away_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_frames_of_an_absent_node_free_their_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is thrown away with every failed try, and so are its bytes."""
     monkeypatch.setattr(connections, "WAITING_BYTES", 10)
     monkeypatch.setattr(connections, "RECONNECT_SECONDS", 0.01)
@@ -147,7 +147,7 @@ def test_a_connection_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     played(story())
 
 
-def test_watching_goes_without_what_a_platform_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keepalive_uses_only_options_that_the_platform_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only SO_KEEPALIVE is everywhere."""
     for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT"):
         monkeypatch.delattr(socket, name, raising=False)
@@ -161,7 +161,9 @@ def test_watching_goes_without_what_a_platform_lacks(monkeypatch: pytest.MonkeyP
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
-def test_a_node_that_says_nothing_at_the_beginning_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_sends_no_handshake_is_disconnected_and_called_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """After HANDSHAKE_SECONDS, and called again."""
     monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.1)
 

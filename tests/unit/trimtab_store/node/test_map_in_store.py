@@ -105,7 +105,7 @@ def test_a_map_in_a_file_is_published_over_its_version_too(tmp_path: Path) -> No
     assert nodes.claims() == {"two"}
 
 
-def test_who_does_not_read_the_map_in_the_store_is_named(tmp_path: Path) -> None:
+def test_nodes_that_do_not_read_the_map_from_the_store_are_named(tmp_path: Path) -> None:
     """Before anything is published: a node with another `map`, or with another number of groups."""
 
     async def elsewhere(given: NodeConfiguration) -> None:
@@ -128,7 +128,7 @@ def test_who_does_not_read_the_map_in_the_store_is_named(tmp_path: Path) -> None
     beside(tmp_path / "groups", other_groups)
 
 
-def test_without_a_majority_a_publisher_is_told_what_must_run(tmp_path: Path) -> None:
+def test_without_a_majority_a_publisher_learns_which_nodes_must_run(tmp_path: Path) -> None:
     """And that what it asked for may still come; the node still tells the map of its configuration."""
 
     async def story(given: NodeConfiguration) -> None:
@@ -164,7 +164,7 @@ def test_an_execution_keeps_others_out_by_its_claim_in_the_store(tmp_path: Path)
     beside(tmp_path, story)
 
 
-def test_who_publishes_over_what_was_the_newest_a_moment_ago_is_told(
+def test_a_publisher_over_an_outdated_version_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another map came between its look and its proposal: that one stays, and is no success of this one."""
@@ -182,7 +182,7 @@ def test_who_publishes_over_what_was_the_newest_a_moment_ago_is_told(
     beside(tmp_path, story)
 
 
-def test_claims_stand_beside_the_map_and_have_a_limit(tmp_path: Path) -> None:
+def test_claims_are_stored_with_the_map_and_have_a_limit(tmp_path: Path) -> None:
     """One that would be too large is refused with both sizes, and nothing is changed."""
 
     async def story(given: NodeConfiguration) -> None:

@@ -64,7 +64,7 @@ def configuration(folder: Path, **changes: Any) -> Path:
         ({**ETCD, "etcd_election_seconds": 1.5}, "masters.lease_seconds is 10, expected 11 or more"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_invalid_configurations_are_rejected(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     """One sentence each, before a socket is opened or a line written."""
     with pytest.raises(InputError, match=sentence):
         read_configuration(configuration(tmp_path, **changes))

@@ -28,7 +28,7 @@ def test_a_longer_term_of_the_last_process_runs_out_first(tmp_path: Path) -> Non
     assert waited == [4.5, 2.0]
 
 
-def test_a_wait_that_is_broken_off_begins_anew(tmp_path: Path) -> None:
+def test_an_interrupted_wait_starts_again(tmp_path: Path) -> None:
     """The new terms are written behind it."""
     wait_for_old_terms(tmp_path, LONG)
 

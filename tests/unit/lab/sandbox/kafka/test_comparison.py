@@ -61,7 +61,7 @@ def test_errors_are_those_of_the_period(tmp_path: Path) -> None:
     assert ("cpu", "broker") not in by_name, "no broker told its CPU"
 
 
-def test_cpu_is_judged_on_brokers_that_the_fit_has_not_seen(tmp_path: Path) -> None:
+def test_cpu_accuracy_is_measured_on_brokers_outside_the_fit(tmp_path: Path) -> None:
     """Five brokers cost the same per byte, the sixth twice as much: the other five cannot know, and it
     shows.
     """

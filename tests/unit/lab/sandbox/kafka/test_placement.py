@@ -41,7 +41,7 @@ def test_start_and_shift_move_leader_and_followers():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_racks_are_kept_apart_and_leaders_even(seed):
+def test_racks_are_separate_and_leaders_even(seed):
     """With racks no two copies share one, and leaders of many partitions differ by at most one."""
     draw = random.Random(seed)
     placed = kafka_formula(13, 3, SIX, draw.randrange(6), draw.randrange(6), RACKS)

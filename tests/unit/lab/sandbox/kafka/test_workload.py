@@ -15,7 +15,7 @@ def test_the_same_seed_draws_the_same_load():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_draw_has_the_rate_asked_for_and_no_giant(seed):
+def test_every_draw_has_the_requested_rate_and_no_giant(seed):
     """No partition is so big that no placement could level it, and all rates add up."""
     load = skewed(seed, 8e6, brokers=6)
     rates = [rate for topic in load.topics for rate in topic.bytes_per_second]
@@ -25,7 +25,7 @@ def test_every_draw_has_the_rate_asked_for_and_no_giant(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rates_differ_enough_to_be_worth_levelling(seed):
+def test_rates_differ_enough_to_need_balancing(seed):
     """The load is skewed: its live partitions are far from equal."""
     rates = [rate for topic in skewed(seed).topics for rate in topic.bytes_per_second if rate]
     assert statistics.pstdev(rates) > 0.5 * statistics.mean(rates)

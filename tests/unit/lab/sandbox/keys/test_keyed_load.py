@@ -76,7 +76,7 @@ def left_behind(folder: Path, effects: list[str], acknowledged: str) -> Path:
     return folder
 
 
-def test_a_check_goes_record_by_record(tmp_path: Path) -> None:
+def test_effects_are_checked_record_by_record(tmp_path: Path) -> None:
     """Keys have blanks, values more than a number; what is unconfirmed may take effect."""
     good = check_effects(left_behind(tmp_path / "good", ["a 1 0.5", "b 1 0.5", "a 2 0.6", "a 3 0.7"], "1 2"))
     assert good.counts == (2, 4)
@@ -100,6 +100,6 @@ def test_a_sandbox_with_users_is_refused(tmp_path: Path) -> None:
         LoadedTopic(secured, None, tmp_path, KeyedLoad())
 
 
-def test_what_waits_is_told() -> None:
+def test_the_backlog_is_reported() -> None:
     """By partition."""
     assert BacklogSample((0, 1234)).text == "0, 1,234 records wait in partitions 0 to 1"

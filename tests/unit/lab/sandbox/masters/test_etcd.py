@@ -35,7 +35,7 @@ def test_the_one_on_path_is_taken(version: str, tmp_path: Path, monkeypatch: pyt
         ("of late", "tells no version"),
     ],
 )
-def test_one_that_may_lose_what_it_committed_is_refused(
+def test_an_etcd_that_may_lose_commits_is_rejected(
     version: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here members are killed under load; the reason is said."""
@@ -45,7 +45,7 @@ def test_one_that_may_lose_what_it_committed_is_refused(
         etcd_program()
 
 
-def test_one_that_was_fetched_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_downloaded_etcd_is_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched a second time."""
     program = told(tmp_path / "made", "3.4.23")
     kept = tmp_path / "cache" / "etcd" / "debian" / "usr" / "bin"
@@ -56,7 +56,9 @@ def test_one_that_was_fetched_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert etcd_program() == str(kept / "etcd")
 
 
-def test_without_any_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_etcd_the_installation_command_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a machine without apt-get."""
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("trimtab.lab.sandbox.masters.etcd.shutil.which", lambda name: None)

@@ -38,7 +38,7 @@ def test_a_log_in_order_passes() -> None:
     assert ledger.audit() == 4
 
 
-def test_a_consumer_goes_on_between_what_was_kept_and_what_was_read() -> None:
+def test_a_consumer_resumes_between_the_stored_and_the_last_offset() -> None:
     """What was read and not kept comes again, and is counted."""
     ledger = MessageLedger("t")
     read(ledger, *(message(offset, offset + 1) for offset in range(5)))
@@ -61,7 +61,7 @@ def test_a_consumer_goes_on_between_what_was_kept_and_what_was_read() -> None:
         ((message(0, 1), message(1, 2)), "3 messages of p in t were acknowledged, and 2 are there"),
     ],
 )
-def test_what_is_missing_doubled_or_another_is_told(
+def test_missing_duplicate_or_different_messages_are_reported(
     messages: tuple[StoredMessage, ...], sentence: str
 ) -> None:
     """One sentence each."""
@@ -72,7 +72,7 @@ def test_what_is_missing_doubled_or_another_is_told(
         ledger.audit()
 
 
-def test_two_consumers_that_read_different_messages_at_one_offset_are_told() -> None:
+def test_two_consumers_with_different_messages_at_one_offset_are_reported() -> None:
     """A log that was written again."""
     ledger = MessageLedger("t")
     read(ledger, message(0, 1))
@@ -80,7 +80,7 @@ def test_two_consumers_that_read_different_messages_at_one_offset_are_told() -> 
         read(ledger, message(0, 1, "q"), consumer="d")
 
 
-def test_what_was_let_go_before_is_no_loss() -> None:
+def test_messages_deleted_earlier_are_no_loss() -> None:
     """An earlier load's messages begin anywhere; those of this one do not."""
     ledger = MessageLedger("t")
     ledger.stored("p", 1)
@@ -121,7 +121,7 @@ def test_two_masters_are_noticed() -> None:
         masterships.check_round(holding(n1=5))
 
 
-def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_tests_detect_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run ends with the violation when two nodes claim one group, whatever its clients see."""
 
     async def both(cluster: object, seconds: float) -> dict[int, dict[int, GroupStatus]]:
@@ -145,7 +145,7 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("version", "preferred", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
 )
-def test_kills_look_for_a_map_that_was_lost(
+def test_kill_tests_detect_a_lost_map(
     monkeypatch: pytest.MonkeyPatch, version: int, preferred: tuple[int, ...], lost: bool
 ) -> None:
     """The one that was published last is there, or a later one, of which nobody was told."""
@@ -166,7 +166,7 @@ def test_kills_look_for_a_map_that_was_lost(
         run._audit_map()
 
 
-def test_the_master_is_who_answers_by_the_newest_version() -> None:
+def test_the_master_is_the_node_with_the_newest_version() -> None:
     """A transfer came between two answers: in whatever order they came, the new master is meant."""
     answers = holding(n0=5, n1=7)
     assert masters_of(answers, 1) == masters_of(dict(reversed(answers.items())), 1) == [1]

@@ -55,7 +55,7 @@ def test_everything_listens_on_the_loopback_interface(tmp_path):
     ("load_manager", "name"),
     [("modular", "ModularLoadManagerImpl"), ("extensible", "ExtensibleLoadManagerImpl")],
 )
-def test_brokers_run_under_the_load_manager_asked_for(load_manager, name):
+def test_brokers_run_under_the_requested_load_manager(load_manager, name):
     """Both of Pulsar's are offered, each with a shedder of its own kind."""
     broker = _properties(broker_configuration(BROKER, 2181, load_manager, {}, {}))
     assert broker["loadManagerClassName"].endswith(f".{name}")
@@ -102,7 +102,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path):
     assert read_state(tmp_path, PulsarSandboxState) == state
 
 
-def test_without_permission_for_control_groups_the_sandbox_says_why(tmp_path, monkeypatch):
+def test_without_permission_for_control_groups_the_sandbox_gives_the_reason(tmp_path, monkeypatch):
     """It starts all the same; every broker then reports the CPU of the whole machine."""
 
     def refuse(name: str, cpus: float) -> None:
@@ -123,7 +123,7 @@ def test_without_permission_for_control_groups_the_sandbox_says_why(tmp_path, mo
         ({"cpus_per_broker": 0.0}, "0 processors for each broker are too few"),
     ],
 )
-def test_what_cannot_be_started_is_refused_before_anything_is(tmp_path, monkeypatch, arguments, said):
+def test_impossible_arguments_are_rejected_before_any_start(tmp_path, monkeypatch, arguments, said):
     """One sentence, and no folder left."""
     monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path))
     with pytest.raises(SandboxError, match=re.escape(said)):

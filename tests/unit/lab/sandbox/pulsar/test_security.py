@@ -46,7 +46,7 @@ def test_a_token_names_its_role_and_is_signed_with_the_sandboxs_key():
     assert new_security().token("nobody") != security.token("nobody")
 
 
-def test_a_secured_broker_offers_no_plain_way_in(state):
+def test_a_secured_broker_has_no_plain_listener(state):
     """With TLS the plain ports are closed; one role may do everything."""
     assert state.security is not None
     node = state.brokers[0]
@@ -61,7 +61,7 @@ def test_a_secured_broker_offers_no_plain_way_in(state):
     assert broker["tokenSecretKey"] == f"data:;base64,{state.security.key}"
 
 
-def test_clients_are_told_token_and_certificate(state):
+def test_clients_receive_token_and_certificate(state):
     """The connection alone is enough to get in, by both ways."""
     connection = state.connection
     assert all(url.startswith("https://127.0.0.1:") for url in connection.admin)
@@ -79,7 +79,7 @@ def test_keys_survive_the_state_file(state):
     assert (state.folder / "sandbox.json").stat().st_mode & 0o077 == 0
 
 
-def test_the_cluster_tells_its_encrypted_addresses(state):
+def test_the_cluster_advertises_its_encrypted_addresses(state):
     """What Pulsar's set-up writes names the ports with TLS."""
     arguments = setup_arguments(2181, state.brokers[0], secured=True)
     assert f"pulsar+ssl://127.0.0.1:{state.brokers[0].port}" in arguments

@@ -43,7 +43,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         read_workload(tmp_path / "absent.json")
 
 
-def test_the_skewed_load_is_what_was_asked_for_and_uneven():
+def test_the_skewed_load_has_the_requested_rates_and_is_uneven():
     """The rates add up; the busiest topic has many times the median's."""
     load = skewed(seed=3, messages_per_second=500.0)
     rates = sorted(topic.messages_per_second for _, topic in load.topics)

@@ -30,7 +30,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [(one.id, one.role) for one in state.nodes] == [(0, "server"), (1, "worker"), (2, "worker")]
 
 
-def test_the_queue_of_a_worker_is_told_by_its_process(
+def test_the_queue_of_a_worker_is_identified_by_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report of another process on the same server, or without a queue, is nobody's."""
@@ -58,7 +58,7 @@ def test_the_queue_of_a_worker_is_told_by_its_process(
     assert queues_of(declared(tmp_path)) == {}
 
 
-def test_what_is_not_declared_cannot_be_killed(tmp_path: Path) -> None:
+def test_an_undeclared_worker_cannot_be_killed(tmp_path: Path) -> None:
     """Nor a worker that was never started; nor can a sandbox have none."""
     ours = QueuesSandbox(declared(tmp_path))
     with pytest.raises(SandboxError, match=r"process 9 is not declared in this sandbox: it has 0, 1, 2"):

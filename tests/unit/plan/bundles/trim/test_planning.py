@@ -31,13 +31,13 @@ def unloads(plan: BundlePlan) -> list[tuple[str, str | None, str | None]]:
     ]
 
 
-def test_a_level_cluster_is_left_alone() -> None:
+def test_a_balanced_cluster_gets_no_moves() -> None:
     """Three brokers with equal load need nothing, and nothing is disturbed."""
     plan = planned(small_snapshot([0, 1, 2], [30, 30, 30]))
     assert (plan.verdict, plan.moves, plan.cost.sessions, plan.bound.sessions) == (Verdict.BALANCED, (), 0, 0)
 
 
-def test_of_equal_bundles_the_one_with_fewest_clients_goes() -> None:
+def test_among_equal_bundles_those_with_fewest_clients_move() -> None:
     """Broker 0 has two bundles too many; those that disturb five clients each leave, not those with fifty."""
     snapshot = small_snapshot(
         [0, 0, 0, 0, 0, 0, 1, 1], [10] * 8, brokers=2, sessions=[50, 5, 50, 50, 5, 50, 9, 9]
@@ -96,7 +96,7 @@ def test_a_new_broker_is_filled() -> None:
 
 
 @pytest.mark.parametrize(("ago", "goes"), [(1800.0, False), (1800.5, True)])
-def test_no_bundle_goes_back_within_the_grace_time(ago: float, goes: bool) -> None:
+def test_no_bundle_returns_within_the_grace_time(ago: float, goes: bool) -> None:
     """The only bundle that could help left the only broker that could take it: it waits to the end."""
     snapshot = small_snapshot([0, 0], [20, 20], brokers=2, movable=[True, False])
     left = (Departure(snapshot.bundles.key[0], "b1:8080", AT - ago),)
@@ -118,7 +118,7 @@ def test_system_and_excluded_namespaces_stay() -> None:
     assert {bundle[:4] for bundle, _, _ in unloads(plan)} == {"a/n/"}
 
 
-def test_isolation_policies_say_where_a_bundle_may_go() -> None:
+def test_isolation_policies_limit_destinations() -> None:
     """Broker 2 is for another namespace alone, so the relief goes to broker 1."""
     policy = IsolationPolicy(("other/.*",), ("b2",))
     snapshot = small_snapshot([0] * 6, [10] * 6, brokers=3, policies=BundlePolicies(isolation=(policy,)))
@@ -127,7 +127,7 @@ def test_isolation_policies_say_where_a_bundle_may_go() -> None:
     assert "by policy or service" in plan.moves[0].reason.text
 
 
-def test_a_bundle_that_no_broker_may_have_is_told() -> None:
+def test_a_bundle_without_a_permitted_broker_is_reported() -> None:
     """Its broker is to be emptied, and its namespace's policy leaves no other."""
     policy = IsolationPolicy(("t/n",), ("b0",))
     snapshot = small_snapshot(
@@ -163,7 +163,7 @@ def test_unowned_bundles_are_left_or_assigned() -> None:
     assert [(move.source, move.reason.goal) for move in plan.moves] == [(None, "unowned")]
 
 
-def test_limits_leave_out_what_is_worth_least() -> None:
+def test_limits_drop_the_least_useful_moves() -> None:
     """With one unload allowed the cluster gets nearer to its goals, and the plan says what is missing."""
     snapshot = small_snapshot([0] * 8 + [1] * 2, [8] * 10, brokers=2)
     plan = planned(snapshot, replace(SETTINGS, max_unloads=1))
@@ -229,7 +229,7 @@ def test_a_lone_hot_topic_needs_partitions() -> None:
         (replace(SETTINGS, max_bundles_per_namespace=2), "limit 2 (loadBalancerNamespaceMaximumBundles)"),
     ],
 )
-def test_a_hot_bundle_that_may_not_be_split_says_why(settings: BundlesSettings, said: str) -> None:
+def test_a_hot_bundle_that_must_not_be_split_has_a_reason(settings: BundlesSettings, said: str) -> None:
     """Splits switched off, or the namespace has as many bundles as it may."""
     topics = [(0, 100 * place, 1 / 6) for place in range(6)]
     plan = planned(small_snapshot([0, 1], [90, 10], topics=topics), settings)
@@ -239,7 +239,7 @@ def test_a_hot_bundle_that_may_not_be_split_says_why(settings: BundlesSettings, 
     assert hot.proof["topic_share"] == pytest.approx(1 / 6)
 
 
-def test_a_hot_bundle_whose_topics_are_not_known_asks_for_them() -> None:
+def test_a_hot_bundle_with_unknown_topics_requests_their_statistics() -> None:
     """Load reports alone do not say which topic carries a bundle."""
     snapshot = small_snapshot([0, 1], [90, 10])
     many = replace(snapshot, bundles=replace(snapshot.bundles, topics=np.array([7, 1])))

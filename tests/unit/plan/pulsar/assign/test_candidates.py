@@ -44,7 +44,7 @@ BROKERS = ("p1:80", "p2:80", "s1:80", "x1:80")
     ("min_limit", "candidates"),
     [(1, ["p1:80", "p2:80"]), (2, ["p1:80", "p2:80"]), (3, ["p1:80", "p2:80", "s1:80"])],
 )
-def test_secondary_brokers_help_where_there_are_too_few_primary_ones(
+def test_secondary_brokers_help_if_there_are_too_few_primary_ones(
     min_limit: int, candidates: list[str]
 ) -> None:
     """Two primary brokers are enough for a limit of two, not of three."""
@@ -66,7 +66,7 @@ def test_other_namespaces_keep_off_primary_brokers() -> None:
     assert by_policies("u/a", BROKERS, isolated("p.*", "s.*")) == ["s1:80", "x1:80"]
 
 
-def test_brokers_serve_kinds_of_topics_unless_isolation_says_where() -> None:
+def test_brokers_serve_kinds_of_topics_unless_isolation_overrides_them() -> None:
     """A broker for non-persistent topics takes no others; an isolation policy does not ask for the kind."""
     traits = {"a": BrokerTraits(persistent=False), "b": BrokerTraits(non_persistent=False)}
     metadata = ClusterMetadata(traits=traits)
@@ -76,7 +76,7 @@ def test_brokers_serve_kinds_of_topics_unless_isolation_says_where() -> None:
     assert by_policies("t/a", ("a", "b"), asked) == ["a"]
 
 
-def test_available_are_those_that_report_unless_told() -> None:
+def test_brokers_with_reports_are_available_by_default() -> None:
     """A recording tells of nobody else."""
     view = owners(a="x", b="x")
     assert available_brokers(view, ClusterMetadata()) == ("a", "b")
@@ -117,7 +117,7 @@ def test_the_fewest_bundles_of_the_namespace_win() -> None:
     assert with_fewest_bundles("t/a", [], view) == []
 
 
-def test_a_namespace_whose_name_begins_like_another_is_another() -> None:
+def test_a_namespace_with_a_common_name_prefix_is_another_namespace() -> None:
     """t/a and t/ab share a prefix only."""
     view = view_of(
         {"b": load(stats={f"t/ab/{RANGES[0]}": SOME}), "c": load(stats={f"t/a/{RANGES[0]}": SOME})}
@@ -145,7 +145,7 @@ def test_domains_count_their_candidates_only() -> None:
     assert left == ["b2"]
 
 
-def test_a_domain_goes_before_a_broker() -> None:
+def test_the_least_used_domain_precedes_the_least_used_broker() -> None:
     """An idle broker beside a busy one is no candidate where another domain has fewer in all."""
     view = owners(b1="abc", b2="", b3="d", b4="e")
     policies = BundlePolicies(anti_affinity_groups=GROUP, failure_domains=DOMAINS)
@@ -226,7 +226,7 @@ def test_only_the_newest_version_or_a_failed_filter() -> None:
     assert of_newest_version([], metadata) is None
 
 
-def test_a_bundle_stays_where_nobody_else_may_have_it() -> None:
+def test_a_bundle_stays_if_no_other_broker_is_permitted() -> None:
     """With one primary broker up, unloading would only bring the bundle back."""
     view = owners(**{"p1": "a", "p2": "", "x1": ""})
     assert not may_leave(bundle_key("t/a"), "p1", view, isolated("p1"))

@@ -105,7 +105,7 @@ def test_filters_follow_one_another() -> None:
     }
 
 
-def test_bundles_are_spread_only_where_asked_or_of_the_system() -> None:
+def test_bundles_are_spread_if_enabled_or_in_the_system_namespace() -> None:
     """`loadBalancerDistributeBundlesEvenlyEnabled` off, the rule still holds for pulsar/system."""
     options = make_options({"loadBalancerDistributeBundlesEvenlyEnabled": "false"})
     system = bundle_key("pulsar/system", 0)
@@ -116,7 +116,7 @@ def test_bundles_are_spread_only_where_asked_or_of_the_system() -> None:
     assert asked_for(view)[1] == [["b"]]
 
 
-def test_failure_domains_count_only_where_enabled() -> None:
+def test_failure_domains_count_only_if_enabled() -> None:
     """`failureDomainsEnabled` is off by default; brokers are kept apart all the same."""
     policies = BundlePolicies(
         anti_affinity_groups={"t/new": "web", "t/a": "web", "t/b": "web"},
@@ -150,7 +150,7 @@ def test_a_failed_or_empty_filter_begins_again_with_all() -> None:
     assert asked_for(both, ClusterMetadata(traits=told), newest)[1] == [["a"]]
 
 
-def test_nobody_at_all_is_an_answer() -> None:
+def test_no_broker_is_a_valid_answer() -> None:
     """Isolated from everybody, a bundle has no broker, and nothing is preallocated."""
     metadata = ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("t/.*",), ("x",)),)))
     view = view_of({"a": load()})
@@ -230,7 +230,7 @@ def test_a_placed_bundle_counts_at_once() -> None:
     assert view.brokers[first.broker].preallocated == {bundle_key("t/a"): known(10)}
 
 
-def test_a_bundle_never_seen_is_preallocated_with_the_defaults() -> None:
+def test_an_unknown_bundle_is_preallocated_with_the_defaults() -> None:
     """50 messages and 50,000 bytes per second each way."""
     view = view_of({"x": load()})
     _, view, _ = lookup(BUNDLE, view, state_of(placers.RATE))
@@ -246,7 +246,7 @@ def test_a_second_lookup_gets_the_same_answer() -> None:
     assert (placement.broker, after, left) == ("y", view, state)
 
 
-def test_the_destination_of_an_unload_comes_first_and_once() -> None:
+def test_the_destination_of_an_unload_precedes_the_preallocation() -> None:
     """It goes before what is preallocated, and is not preallocated itself."""
     view = view_of({"x": load(), "y": load()})
     state = state_of(placers.RATE, preallocated={BUNDLE: "y"})
@@ -269,7 +269,7 @@ def test_destinations_of_one_range_collide_in_the_old_version() -> None:
         assert (placement.broker == "x") is taken
 
 
-def test_an_update_forgets_what_was_given_away() -> None:
+def test_an_update_clears_preallocations() -> None:
     """After the next reports neither the entry nor the rate is left, reported or not."""
     view = view_of({"x": load(preallocated={BUNDLE: known(9)}), "y": load()})
     state = state_of(placers.RATE, preallocated={BUNDLE: "x"})
@@ -289,14 +289,14 @@ def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported
     assert forget_preallocated(reported, state, [BUNDLE])[0].brokers["x"].preallocated == {}
 
 
-def test_what_a_dead_broker_was_given_is_free_again() -> None:
+def test_bundles_preallocated_to_a_dead_broker_are_free_again() -> None:
     """Its bundles are placed anew at the next lookup."""
     view = view_of({"y": load()})
     state = state_of(placers.RATE, preallocated={BUNDLE: "dead"})
     assert forget_preallocated(view, state)[1].preallocated == {}
 
 
-def test_round_robin_goes_on_from_its_state() -> None:
+def test_round_robin_continues_from_its_state() -> None:
     """A saved state takes up the turn."""
     options = make_options({"loadBalancerSheddingExcludedNamespaces": "t/new"})
     view = view_of({"a": load(), "b": load()})

@@ -37,7 +37,7 @@ def test_at_the_limit_of_topics_a_broker_is_full(most: int, pool: set[str]) -> N
     assert set(placed(view, loadBalancerBrokerMaxTopics=most).pool) == pool
 
 
-def test_where_all_are_full_there_is_no_broker() -> None:
+def test_no_broker_is_chosen_if_all_are_full() -> None:
     """Nothing is undone."""
     view = view_of({"a": load(stats={bundle_key("t/a"): BundleStats(topics=10)})})
     placement = placed(view, loadBalancerBrokerMaxTopics=10)
@@ -60,7 +60,7 @@ def test_an_overloaded_choice_stands() -> None:
     assert "overloaded_choice" not in placement.facts
 
 
-def test_policies_come_after_anti_affinity_and_may_leave_nobody() -> None:
+def test_policies_after_anti_affinity_may_leave_no_broker() -> None:
     """The only primary broker has a namespace of the group, another broker has none."""
     policies = BundlePolicies(
         (IsolationPolicy(("t/new",), ("a",)),), anti_affinity_groups={"t/new": "web", "t/a": "web"}
@@ -106,7 +106,7 @@ def test_a_failed_version_filter_changes_nothing() -> None:
     assert set(placed(view, metadata, excluded=["c"], preferLaterVersions="true").pool) == {"a"}
 
 
-def test_who_gives_a_bundle_up_does_not_get_it_back() -> None:
+def test_the_previous_owner_does_not_get_the_bundle_back() -> None:
     """The owner is excluded, however empty it is."""
     view = view_of({"a": load(0), "b": load(90)})
     assert placed(view, excluded=["a"]).pool == ("b",)

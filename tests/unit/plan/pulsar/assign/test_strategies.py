@@ -54,7 +54,7 @@ def test_the_least_rate_wins() -> None:
     assert placement.facts["scores"] == {"a": 30, "b": 10, "c": 20}
 
 
-def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
+def test_ties_are_drawn_from_a_reported_pool() -> None:
     """Among equals chance decides, and the pool shows whom else it could have been."""
     view = rates(a=10, b=30, c=10)
     placements = [ask(placers.RATE, view, seed=seed)[0] for seed in range(20)]
@@ -77,7 +77,7 @@ def test_usage_is_compared_in_single_precision() -> None:
     assert ask(placers.RATE, view)[0].broker == "a"
 
 
-def test_weights_say_what_makes_a_broker_overloaded() -> None:
+def test_weights_determine_overloaded_brokers() -> None:
     """Direct memory has weight 0 until an operator gives it another; heap memory never counts here."""
     direct = replace(load(10), report=replace(load(10).report, direct_memory=ResourceUsage(90, 100)))
     heap = replace(load(10), report=replace(load(10).report, memory=ResourceUsage(90, 100)))
@@ -87,7 +87,7 @@ def test_weights_say_what_makes_a_broker_overloaded() -> None:
     assert ask(placers.RATE, view, options=make_options(given))[0].pool == ("b",)
 
 
-def test_where_all_are_overloaded_any_will_do() -> None:
+def test_any_broker_is_chosen_if_all_are_overloaded() -> None:
     """The bundle must go somewhere; rates do not count any more."""
     view = view_of({"a": load(90), "b": load(99)})
     placement, _ = ask(placers.RATE, view)
@@ -111,7 +111,7 @@ def test_a_bundle_that_nothing_is_known_of_counts_with_the_defaults() -> None:
     assert ask(placers.RATE, view)[0].facts["scores"] == {"a": 100.0}
 
 
-def test_rates_are_added_one_after_the_other_each_way() -> None:
+def test_rates_are_added_in_order_for_each_direction() -> None:
     """0.1 + 0.2 + 0.3 is not 0.6 in that order, so these two brokers are no equals."""
     keys = [bundle_key("t/a", number) for number in range(3)]
     other = bundle_key("t/b")
@@ -154,7 +154,7 @@ def test_the_threshold_itself_is_enough(low: float, pool: tuple[str, ...]) -> No
     assert ask(EXTENSIBLE, view, options=options)[0].pool == pool
 
 
-def test_nobody_below_the_average_means_anybody() -> None:
+def test_any_broker_is_chosen_if_none_is_below_the_average() -> None:
     """A balancer cluster draws among all, overloaded or not."""
     view = view_of({"a": load(95), "b": load(95)})
     placement, _ = ask(MODULAR, view)
@@ -184,7 +184,7 @@ def test_only_candidates_take_a_sample() -> None:
 
 
 @pytest.mark.parametrize("silent", [load(20, {BUNDLE: SOME}, rate=0.0), load(20, {})])
-def test_a_broker_without_bundles_or_messages_begins_anew(silent: Any) -> None:
+def test_a_broker_without_bundles_or_messages_starts_a_new_history(silent: Any) -> None:
     """Its history is of another life: a restart, or of load that has gone."""
     state = LeastResourceState({"a": 0.9})
     _, after = ask(MODULAR, view_of({"a": silent}), state=state)
@@ -223,7 +223,7 @@ def test_heap_memory_counts_only_under_the_extensible_manager() -> None:
     assert ask(EXTENSIBLE, view, options=options)[0].pool == ("b",)
 
 
-def test_brokers_without_load_data_are_drawn_only_if_nobody_is_below() -> None:
+def test_brokers_without_load_data_are_drawn_only_if_none_is_below_the_average() -> None:
     """They do not count in the average; the modular strategy never sees such brokers."""
     view = view_of({"a": load(70), "b": load(30)})
     candidates = ["a", "b", "new"]
@@ -250,7 +250,7 @@ def test_turns_go_round() -> None:
     assert turns(RoundRobinState(), *["abc"] * 4) == ["a", "b", "c", "a"]
 
 
-def test_the_remembered_order_holds_while_nobody_notices() -> None:
+def test_the_remembered_order_holds_until_a_missing_broker_is_reached() -> None:
     """Another set of the same size is not looked at until a turn falls on who is gone."""
     assert turns(RoundRobinState(), "abc", "dbc", "dbc", "dbc") == ["a", "b", "c", "d"]
     assert turns(RoundRobinState(), "abc", "cba", "cba") == ["a", "b", "c"]
@@ -262,7 +262,7 @@ def test_another_number_of_candidates_is_noticed_at_once() -> None:
     assert turns(RoundRobinState(), "ab", "abcd") == ["a", "b"]
 
 
-def test_after_javas_largest_int_the_count_begins_anew() -> None:
+def test_the_count_restarts_after_javas_largest_int() -> None:
     """It is used once more and becomes zero."""
     placement, state = ask(placers.ROUND_ROBIN, rates(a=1), "ab", RoundRobinState(LARGEST, ("a", "b")))
     assert placement.broker == "b"

@@ -104,7 +104,7 @@ def test_the_partner_of_a_broker_that_was_apart_before_is_enough() -> None:
     assert decided(two(100, 100), state)[0].unloads == {"full:1": (key(0), key(1))}
 
 
-def test_hits_are_used_up_even_where_nothing_can_be_unloaded() -> None:
+def test_hits_are_used_up_even_if_nothing_can_be_unloaded() -> None:
     """A broker without any bundle is full all the same; the count begins anew."""
     state = decided(two())[1]
     decision, state = decided(two(), state)
@@ -114,7 +114,7 @@ def test_hits_are_used_up_even_where_nothing_can_be_unloaded() -> None:
 
 
 @pytest.mark.parametrize("variant", ["pulsar-4.2", "pulsar-4.0"])
-def test_a_sole_bundle_goes_for_all_that_pulsars_log_says(variant: str) -> None:
+def test_a_sole_bundle_is_unloaded_despite_pulsars_log_message(variant: str) -> None:
     """It says "No Load Shedding will be done on this broker", and then the bundle is unloaded."""
     decision, _ = decided(two(100), variant=variant, **AT_ONCE)
     assert decision.unloads == {"full:1": (key(0),)}
@@ -165,7 +165,7 @@ def test_pulsar_4_0_takes_no_notice_of_less_than_a_point() -> None:
     ][0]["source"] == ("broker-1:8080")
 
 
-def test_pulsar_4_0_does_nothing_where_javas_sort_gives_up() -> None:
+def test_pulsar_4_0_does_nothing_if_javas_sort_fails() -> None:
     """Many brokers less than a point apart: Pulsar 4.0 fails, and what was counted so far stays."""
     values, seed = [], 5
     for _ in range(300):
@@ -201,7 +201,7 @@ def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
     assert decision.facts["pairs"][0]["measure"] == "throughput"
 
 
-def test_rate_goes_before_throughput_where_both_are_enough() -> None:
+def test_rate_precedes_throughput_if_both_suffice() -> None:
     """10,000 msg/s and 100 MB/s apart: 2,000 msg/s are wanted, which the one bundle has; the other has the 20
     MB/s that would be wanted by throughput.
     """

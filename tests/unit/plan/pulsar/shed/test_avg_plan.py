@@ -49,7 +49,7 @@ def planned_for(view: LeaderLoadView, options: PulsarBrokerConfig = OPTIONS) -> 
     return decide(view, AvgState(), options, CHANCE)[1]
 
 
-def test_a_planned_bundle_goes_where_it_was_planned() -> None:
+def test_a_planned_bundle_follows_the_plan() -> None:
     """Whatever chance would say, and nothing is drawn."""
     view = four(other=900)
     state = planned_for(view)
@@ -76,7 +76,7 @@ def test_bundles_of_equal_data_do_not_collide_by_name() -> None:
     assert decision.facts["planned_for_an_equal_bundle"] == []
 
 
-def test_the_plan_is_lost_once_something_new_is_heard_of_the_bundle() -> None:
+def test_the_plan_is_lost_after_a_new_sample_of_the_bundle() -> None:
     """One more sample, and the key is another: the bundle goes where chance says."""
     state = planned_for(four(other=900))
     assert planned(key(0), four(other=900), state, OPTIONS) == "d:1"
@@ -100,7 +100,7 @@ def test_by_name_the_plan_lasts_while_data_change() -> None:
     assert without_plan(state, OPTIONS) is state
 
 
-def test_by_name_each_round_plans_anew() -> None:
+def test_by_name_each_round_plans_again() -> None:
     """What the round before planned is forgotten when the next begins."""
     state = planned_for(four(other=900), BY_NAME)
     even = view_of({"a:1": report(cpu=50), "b:1": report(cpu=50)})
@@ -114,7 +114,7 @@ def test_entries_that_can_never_match_again_are_dropped() -> None:
     assert [one.bundle for one in decide(even, state, OPTIONS, CHANCE)[1].plan] == [key(2)]
 
 
-def test_an_unplanned_bundle_goes_by_a_hash_of_chance_over_sorted_candidates() -> None:
+def test_an_unplanned_bundle_follows_a_hash_over_sorted_candidates() -> None:
     """The number drawn is hashed as decimal text, and the order of the candidates does not matter."""
     view = four()
     chance = np.random.default_rng(3)
@@ -125,7 +125,7 @@ def test_an_unplanned_bundle_goes_by_a_hash_of_chance_over_sorted_candidates() -
     assert placement.facts["drawn"] == drawn
 
 
-def test_what_chance_decided_is_remembered_for_all_equal_bundles() -> None:
+def test_a_random_choice_is_remembered_for_all_equal_bundles() -> None:
     """Bundles that nothing was heard of are all alike: the first draws for all of them."""
     view = view_of({name: report() for name in ALL})
     state, found = AvgState(), []
@@ -153,7 +153,7 @@ def test_by_name_every_unplanned_bundle_draws_for_itself() -> None:
     assert found == set(ALL)
 
 
-def test_a_destination_that_is_no_candidate_is_drawn_anew() -> None:
+def test_a_destination_that_is_no_candidate_is_drawn_again() -> None:
     """The planned broker has died: another is drawn and written down in its place."""
     view = four(other=900)
     placement, state = choose(key(0), ("b:1",), view, planned_for(view), OPTIONS, CHANCE)
@@ -167,7 +167,7 @@ def test_without_candidates_there_is_no_broker() -> None:
 
 
 @pytest.mark.parametrize(("samples", "kept"), [(999, False), (1000, True)])
-def test_an_entry_whose_count_of_samples_cannot_grow_is_kept(samples: int, kept: bool) -> None:
+def test_an_entry_with_a_saturated_sample_count_is_retained(samples: int, kept: bool) -> None:
     """At 1,000 samples the key may come back as it was filed; below it never will."""
     view = view_of({"a:1": report({key(0): stats(rate=1)}), "b:1": report()})
     filed = BundleData(TimeAverage(10, 1, 1, 1, 1), TimeAverage(samples, 1, 1, 1, 1))

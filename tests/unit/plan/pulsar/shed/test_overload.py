@@ -65,7 +65,7 @@ def test_a_sole_bundle_stays() -> None:
     assert decision.facts["brokers"]["a:1"]["outcome"] == "its sole bundle overloads it"
 
 
-def test_a_broker_whose_bundles_have_all_just_come_keeps_them() -> None:
+def test_a_broker_keeps_bundles_that_have_all_just_arrived() -> None:
     """Nothing may be unloaded twice within the grace time, and it is said."""
     view = lone(99)
     waiting = LeaderLoadView(view.at, view.brokers, view.bundles, dict.fromkeys(view.bundles.names, 0.0))

@@ -71,7 +71,7 @@ def rounded(
     return Rounded(*shed_round(decision, view, PlacementRules(placer, made, metadata), state, CHANCE))
 
 
-def test_a_bundle_goes_where_the_placement_says() -> None:
+def test_a_bundle_moves_to_the_broker_of_the_placement() -> None:
     """The numbers of the shedder stay, and those of the placement join them."""
     found = rounded(three(key(0), key(1), at=60.0), (key(0),), to("b:1"))
     assert found.decision.unloads == {"a:1": (key(0),)}
@@ -106,7 +106,7 @@ def test_excluded_namespaces_stay_in_4_2_and_go_in_4_0() -> None:
     assert old.decision.unloads == {"a:1": (key(0),)}
 
 
-def test_a_bundle_whose_policies_leave_no_other_broker_stays() -> None:
+def test_a_bundle_stays_if_its_policies_allow_no_other_broker() -> None:
     """The namespace is isolated on its broker; with a second primary broker it goes."""
 
     def isolated(*primary: str) -> ClusterMetadata:

@@ -20,7 +20,7 @@ from trimtab.plan.pulsar.threshold_shedders import busiest_until
         (1e12, 3),
     ],
 )
-def test_what_exactly_suffices_ends_it(need: float, taken: int) -> None:
+def test_the_selection_ends_at_exactly_the_required_load(need: float, taken: int) -> None:
     """Of 10, 20 and 30 MiB/s, one at least, and one more only while what is taken is less than needed."""
     held = {key(number): stats(number * 10.0 * MB) for number in (1, 2, 3)}
     chosen, total = busiest_until(view_of({"a:1": report(held)}), held, need)

@@ -39,7 +39,7 @@ def test_no_broker_is_predicted_below_nothing() -> None:
     assert found.square_sum == pytest.approx(1.25**2)
 
 
-def test_what_is_not_a_number_stays_so() -> None:
+def test_nan_stays_nan() -> None:
     """As in Java, where no comparison with it holds afterwards."""
     assert math.isnan(spread(a=0.75, b=0.25).after_moving(0.75, 0.25, math.nan).deviation)
 

@@ -113,7 +113,7 @@ def test_a_burst_of_a_minute_moves_nothing() -> None:
     assert decided(two(90, 30), state)[0].unloads == {}
 
 
-def test_a_broker_that_is_gone_is_forgotten_once_the_manager_says_so() -> None:
+def test_a_missing_broker_is_forgotten_after_the_manager_reports_it() -> None:
     """Two things in Pulsar too: a decision keeps every history, a change of the active brokers drops some."""
     _, state = decided(two(40, 20))
     decision, state = decided(view_of({"cold:1": report(cpu=20)}), state)
@@ -186,7 +186,7 @@ def after_percent(percent: float) -> float:
     return report(cpu=percent).weighted_usage((1, 0, 0, 0, 0))
 
 
-def test_lower_boundary_shedding_needs_somebody_below() -> None:
+def test_lower_boundary_shedding_needs_a_broker_below_the_average() -> None:
     """45 % among nine at 60 % is 13.5 points below the average; 51 % is 8.1, and nothing is done."""
     assert decided(nine_and_one(45), lowerBoundarySheddingEnabled=True)[0].unloads
     decision, _ = decided(nine_and_one(51), lowerBoundarySheddingEnabled=True)
@@ -212,7 +212,7 @@ def quarters(low: float) -> LeaderLoadView:
     return view_of({"hot:1": report(bundles, cpu=75, throughput=2 * MB), "cold:1": report(cpu=low)})
 
 
-def test_on_the_lower_boundary_nobody_is_below_it() -> None:
+def test_a_broker_on_the_lower_boundary_is_not_below_it() -> None:
     """.25 is exactly 25 points below an average of .5; a hair less is below."""
     quarter: dict[str, Any] = {
         "lowerBoundarySheddingEnabled": True,

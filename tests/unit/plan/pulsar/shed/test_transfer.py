@@ -114,7 +114,7 @@ def test_one_even_decision_takes_all_hits_back() -> None:
     assert decided(apart(50, 50), TransferState(hits=2))[1].hits == 0
 
 
-def test_hits_stay_where_there_is_nothing_to_move() -> None:
+def test_hits_stay_if_nothing_can_move() -> None:
     """The cluster is as uneven as before, and the next decision may act."""
     brokers = {"full:1": broker(100, 3), "idle:1": broker(0)}
     decision, state = decided(brokers)
@@ -133,7 +133,7 @@ def test_a_broker_that_was_unloaded_just_now_stops_everything() -> None:
     assert decided(view)[0].unloads == {"full:1": (key(0),)}
 
 
-def test_what_cools_down_is_judged_by_its_report_not_by_the_clock() -> None:
+def test_a_cooldown_ends_by_the_report_time_not_by_the_clock() -> None:
     """An hour later, but the newest report is from before the unload's time is over."""
     view = replace(aged(view_of(apart(100, 0)), full=100.0), recently_unloaded_brokers={"full:1": 9_800.0})
     assert decided(view)[0].facts["skipped"] == "CoolDown"
@@ -200,7 +200,7 @@ def test_no_more_than_three_pairs_a_cycle() -> None:
     assert list(one.unloads) == ["full3:1"]
 
 
-def test_a_broker_that_gives_nothing_costs_no_pair_and_no_taker() -> None:
+def test_a_broker_without_movable_bundles_uses_up_no_pair_and_no_destination() -> None:
     """The fullest has a sole bundle: the next one gives to the emptiest, and three pairs are still left."""
     brokers = eight() | {"stuck:1": broker(75.5, 6, first=90)}
     decision, _ = decided(brokers, loadBalancerBrokerLoadTargetStd=0.1)

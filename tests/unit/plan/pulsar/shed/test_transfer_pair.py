@@ -59,7 +59,7 @@ def chosen(pair: TransferPair) -> list[int]:
     return [int(move.bundle.rpartition("/")[2][2:4], 16) for move in pair.moves]
 
 
-def test_the_least_heavy_go_first_up_to_exactly_what_is_wanted() -> None:
+def test_the_lightest_bundles_move_first_up_to_exactly_the_required_load() -> None:
     """A third of 24 is wanted: 2 and 6 make it exactly, the 7 is tried no more."""
     pair = paired(two([9, 2, 6]))
     assert pair.facts["bytes_per_second_wanted"] == 8 * UNIT
@@ -67,7 +67,7 @@ def test_the_least_heavy_go_first_up_to_exactly_what_is_wanted() -> None:
     assert pair.facts["outcome"] == "one reported bundle must stay"
 
 
-def test_a_byte_more_than_wanted_does_not_go() -> None:
+def test_a_byte_more_than_required_does_not_move() -> None:
     """Where nothing can come back in return."""
     assert chosen(paired(two([8, 16]))) == [0]
     pair = paired(two([8 + 1 / UNIT, 16]))
@@ -128,7 +128,7 @@ def test_bundles_that_policies_hold_stay() -> None:
     assert chosen(paired(view, isolated("full", "idle"), **released)) == [0, 1]
 
 
-def test_bundles_of_others_do_not_go_to_a_broker_meant_for_one_namespace() -> None:
+def test_bundles_of_other_namespaces_avoid_a_primary_broker() -> None:
     """Without a policy of its own a namespace stays off primary brokers."""
     assert chosen(paired(two([1, 2, 3]), isolated("idle", namespace="t/other"))) == []
 
@@ -158,7 +158,7 @@ def test_a_broker_of_another_load_manager_takes_nothing() -> None:
     assert chosen(paired(two([1, 2, 3]), ClusterMetadata(traits=traits))) == [0, 1]
 
 
-def test_where_versions_cannot_be_told_nothing_moves() -> None:
+def test_nothing_moves_if_versions_are_unknown() -> None:
     """A failed filter lets a lookup pass, and stops a transfer."""
     unknown = ClusterMetadata(traits={"full:1": BrokerTraits("4.2.4")})
     assert chosen(paired(two([1, 2, 3]), unknown, preferLaterVersions=True)) == []
@@ -178,7 +178,7 @@ def test_excluded_namespaces_are_of_pulsar_4_2() -> None:
     assert chosen(paired(two([1, 2, 3]), variant="pulsar-4.0", **option)) == [0, 1]
 
 
-def test_a_bundle_too_large_goes_if_smaller_ones_balance_it() -> None:
+def test_a_bundle_too_large_moves_if_smaller_ones_balance_it() -> None:
     """9 go and 1 comes back: both then carry 16."""
     pair = paired(two([9, 15], [1], idle_total=8))
     assert chosen(pair) == [100, 0]
@@ -197,13 +197,13 @@ def test_a_swap_must_leave_the_fuller_broker_below_three_quarters() -> None:
     assert chosen(paired(two([9, 15], [3 - 1 / UNIT], idle_total=4))) == [100, 0]
 
 
-def test_a_bundle_whose_return_leaves_the_emptier_as_full_as_the_other_was_is_passed_over() -> None:
+def test_a_bundle_is_skipped_if_its_return_fills_the_emptier_broker_as_much() -> None:
     """17 go to one of 10: giving back 3 leaves it 24, as much as the full one had; 4 and 6 balance it."""
     view = two([17, 7], [3, 4, 6], idle_total=10, recently=(1,))
     assert chosen(paired(view)) == [101, 102, 0]
 
 
-def test_a_bundle_whose_return_would_undo_the_move_is_passed_over() -> None:
+def test_a_bundle_is_skipped_if_its_return_would_undo_the_move() -> None:
     """Bundles are in the order of their inbound bytes: the first is all outbound and would make it 24."""
     heavy = BundleStats(msg_throughput_out=9 * UNIT, topics=1)
     idle = report({key(100): heavy, key(101): stats(UNIT)}, cpu=25, throughput=8 * UNIT)
@@ -212,13 +212,13 @@ def test_a_bundle_whose_return_would_undo_the_move_is_passed_over() -> None:
     assert chosen(paired(mixed)) == [101, 0]
 
 
-def test_what_came_back_once_is_not_asked_again() -> None:
+def test_a_returned_bundle_is_not_considered_again() -> None:
     """16 of 48 are wanted: 9 go, 10 go for 1, and the next looks for its balance behind that 1."""
     view = two([9, 10, 11, 18], [1, 2, 3, 5], total=48, idle_total=6)
     assert chosen(paired(view)) == [0, 100, 1, 101, 102, 103, 2]
 
 
-def test_a_bundle_that_came_just_now_may_come_back_as_in_pulsar() -> None:
+def test_a_recently_moved_bundle_may_return_as_in_pulsar() -> None:
     """For what comes back, Pulsar asks the policies only."""
     assert chosen(paired(two([9, 15], [1], idle_total=8, recently=(100,)))) == [100, 0]
     idle = report({key(0, "t/m"): stats(UNIT)}, cpu=25, throughput=8 * UNIT)
@@ -229,12 +229,12 @@ def test_a_bundle_that_came_just_now_may_come_back_as_in_pulsar() -> None:
     assert paired(mixed, stays, **WITH_POLICIES).moves == ()
 
 
-def test_without_transfer_nothing_comes_back() -> None:
+def test_nothing_returns_without_transfer() -> None:
     """There is no target that it could come from."""
     assert chosen(paired(two([9, 15], [1], idle_total=8), loadBalancerTransferEnabled=False)) == []
 
 
-def test_what_comes_back_is_counted_in_debug_mode_only() -> None:
+def test_returned_load_counts_in_debug_mode_only() -> None:
     """Pulsar's slip: the gain is added inside `if debug`; an option of ours adds it always."""
     view = two([9, 15], [1], idle_total=8)
     released = paired(view)

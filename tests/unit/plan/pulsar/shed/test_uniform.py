@@ -60,7 +60,7 @@ def test_a_megabyte_is_the_minimum_of_throughput() -> None:
     assert decided(by_throughput(1, 1, high=6 * MB - 5, low=MB)).unloads == {}
 
 
-def test_rate_goes_before_throughput() -> None:
+def test_rate_precedes_throughput() -> None:
     """Both are too far apart: only the rate is looked at, even where it can unload nothing. By throughput
     29.8 MB/s would be wanted, and either bundle would go.
     """
@@ -99,13 +99,13 @@ def test_bundles_that_do_not_fit_are_passed_over() -> None:
     assert decided(view).unloads == {"high:1": (key(1), key(3))}
 
 
-def test_silent_bundles_go_along() -> None:
+def test_bundles_without_traffic_are_unloaded_with_the_rest() -> None:
     """Zero is never more than what is left (#21214): they are unloaded with the rest."""
     view = by_rate(1000, 500, 0, 0, high=6000, low=1000)
     assert decided(view).unloads == {"high:1": (key(0), key(2), key(3))}
 
 
-def test_what_is_left_is_counted_in_whole_messages() -> None:
+def test_the_remainder_is_counted_in_whole_messages() -> None:
     """Java's MutableInt drops fractions: 500.9 takes 500, so that 500 more still fit into 1,000."""
     view = by_rate(500.9, 500, high=6000, low=1000)
     assert decided(view).unloads == {"high:1": (key(0), key(1))}
@@ -128,7 +128,7 @@ def test_pulsar_4_0_runs_over_the_ends_of_an_int() -> None:
     assert decided(view, variant="pulsar-4.0").unloads == {}
 
 
-def test_pulsar_4_0_goes_on_into_the_thousand() -> None:
+def test_pulsar_4_0_continues_below_zero() -> None:
     """After 1,500 of 1,000 there are -500 left, plus 1,000: 500 still fits, and then nothing but silence."""
     view = by_rate(1500, 501, 500, 1, 0, high=6000, low=1000)
     assert decided(view, variant="pulsar-4.0").unloads == {"high:1": (key(0), key(2), key(4))}

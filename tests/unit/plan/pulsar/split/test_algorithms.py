@@ -97,7 +97,7 @@ def test_positions_on_the_ends_are_outside() -> None:
     assert specified_positions_divide(bundle(10, 20), 5, [10, 20]) is None
 
 
-def test_a_position_given_twice_comes_twice_and_is_refused_by_the_cut() -> None:
+def test_a_duplicate_position_is_returned_twice_and_rejected_by_the_split() -> None:
     """The algorithm only filters and sorts; the namespace says what is wrong."""
     twice = specified_positions_divide(bundle(10, 20), 5, [15, 15])
     assert twice == [15, 15]
@@ -148,7 +148,7 @@ def test_flow_edge_is_a_double_product() -> None:
     assert flow_or_qps_equally_divide(rates((0, 600), (10, 500)), 1000, 1000) == [6]
 
 
-def test_flow_looks_at_bytes_as_well() -> None:
+def test_flow_includes_bytes() -> None:
     """2 MiB/s of bandwidth is a limit of its own, in mebibytes."""
     topics = [TopicTraffic(0, 1, 2 * MEBIBYTE), TopicTraffic(100, 1, 1 * MEBIBYTE)]
     assert flow_or_qps_equally_divide(topics, 30000, 2) == [51]
@@ -175,7 +175,7 @@ def test_flow_cuts_next_to_each_other_stay_above_the_lower_topic() -> None:
     assert flow_or_qps_equally_divide(rates((7, 90), (8, 90)), 100, 1000) == [8]
 
 
-def test_a_bundle_that_somebody_else_split_is_named() -> None:
+def test_a_bundle_split_by_another_process_is_named() -> None:
     """Between plan and split the boundaries may change."""
     with pytest.raises(PlanError, match=r"0x00000000_0x00008000 is not one of its namespace"):
         cut([0, 0x4000, 0x8000], bundle(0, 0x8000), [0x2000])

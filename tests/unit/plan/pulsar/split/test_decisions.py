@@ -81,7 +81,7 @@ def test_sessions_are_producers_and_consumers() -> None:
     assert [split.reason for split in decision.splits] == ["Sessions"]
 
 
-def test_the_leader_goes_by_long_term_rates() -> None:
+def test_the_leader_uses_long_term_rates() -> None:
     """A burst in the newest report is not a reason; a long mean is, even if the report is silent now."""
     burst = BundleStats(topics=2, msg_rate_in=10**6, msg_throughput_in=10**9)
     assert not splits.find_splits(cluster(burst), OPTIONS).splits
@@ -159,7 +159,7 @@ def test_a_bundle_reported_twice_is_planned_twice_and_split_once() -> None:
     assert len(splits.find_splits(two, OPTIONS, ClusterMetadata(boundaries=boundaries)).splits) == 1
 
 
-def test_a_bundle_that_is_gone_is_not_split() -> None:
+def test_a_missing_bundle_is_not_split() -> None:
     """The report is older than the last split, or the bundle is down to one hash."""
     metadata = ClusterMetadata(boundaries={"t/n": (0, 0x20000000, 0x40000000, 0xFFFFFFFF)})
     decision = splits.find_splits(cluster(LARGE), OPTIONS, metadata)
@@ -171,7 +171,7 @@ def test_a_bundle_that_is_gone_is_not_split() -> None:
     assert cycles(view, 5)[0] == [[]] * 5
 
 
-def test_halves_stay_where_nobody_else_may_have_them() -> None:
+def test_halves_stay_if_no_other_broker_is_permitted() -> None:
     """By policy, or because the operator does not want them unloaded."""
     policies = BundlePolicies((IsolationPolicy(("t/.*",), ("a",)),))
     (split,) = splits.find_splits(cluster(LARGE), OPTIONS, ClusterMetadata(policies=policies)).splits
@@ -217,7 +217,7 @@ def test_a_cycle_below_the_limits_clears_the_hits() -> None:
     assert state.hits["a"] == {}
 
 
-def test_a_bundle_not_looked_at_keeps_its_hits_and_a_gone_one_loses_them() -> None:
+def test_an_unread_bundle_keeps_its_hits_and_a_missing_one_loses_them() -> None:
     """One topic, or another owner: its hits stay; no statistics at all: they go."""
     _, state = cycles(cluster(LARGE), 3)
     _, single = splits.find_owner_splits(cluster(BundleStats(topics=1)), state, OPTIONS)
@@ -250,7 +250,7 @@ def test_a_broker_stops_after_so_many_splits() -> None:
     assert len(cycles(both, 1, options)[0][0]) == 3
 
 
-def test_beside_a_splitting_parent_nothing_is_split() -> None:
+def test_nothing_is_split_while_a_parent_is_splitting() -> None:
     """Children show up in the statistics before their parent is done; hits go on."""
     parent = "t/n/0x00000000_0x80000000"
     view = cluster(LARGE, LARGE, LARGE)
@@ -264,7 +264,7 @@ def test_beside_a_splitting_parent_nothing_is_split() -> None:
     assert len(cycles(view, 1, AT_ONCE, splitting=["t/m/0x00000000_0x80000000"])[0][0]) == 3
 
 
-def test_owners_say_where_they_cut() -> None:
+def test_owners_report_the_split_positions() -> None:
     """The default halves the range; by topics it goes between them."""
     decision, _ = splits.find_owner_splits(cluster(LARGE), SplitState(), AT_ONCE)
     assert owner_split(decision.splits[0]).position == 0x20000000

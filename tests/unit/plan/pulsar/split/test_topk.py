@@ -70,7 +70,7 @@ def test_the_heaviest_are_reported_lightest_first() -> None:
     assert top_bundles(stats, 0) == {}
 
 
-def test_silent_and_excluded_bundles_stay_out() -> None:
+def test_idle_and_excluded_bundles_are_left_out() -> None:
     """A bundle without bytes is nothing to move, even with connections; a namespace may be kept out whole."""
     stats = named(idle=BundleStats(topics=9999, msg_rate_in=9e9), kept=busy(9e5), free=busy(1.0))
     assert list(top_bundles(stats, 10, lambda namespace: namespace == "t/kept")) == [key("free")]

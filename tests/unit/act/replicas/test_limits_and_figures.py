@@ -47,7 +47,7 @@ MIXED = replace(
 PLAN = plan_of(*[("t", n, (1, 2), (3 + n % 3, 2)) for n in range(6)])
 
 
-def test_the_lists_name_our_replicas_and_give_back_what_stood_there(cluster: FakeCluster) -> None:
+def test_the_lists_name_moved_replicas_and_are_restored(cluster: FakeCluster) -> None:
     """Sources are the old replicas, destinations the new ones; a topic that is through gets its old list."""
     steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (3, 2)))).steps
     memory = ThrottleMemory(
@@ -109,7 +109,7 @@ def test_trouble_slows_a_running_execution_down(cluster: FakeCluster, tmp_path) 
     assert told[-1] == told[0]
 
 
-def test_the_forecast_is_what_is_done(cluster: FakeCluster, tmp_path) -> None:
+def test_the_forecast_equals_the_execution(cluster: FakeCluster, tmp_path) -> None:
     """As many batches and bytes as foretold, when nothing goes wrong."""
     settings = replace(SETTINGS, initial_copies_per_broker=2)
     steps = prepare(EXECUTOR, cluster, PLAN).steps
@@ -152,7 +152,7 @@ def test_progress_counts_down(cluster: FakeCluster, tmp_path) -> None:
     assert "/s" in line
 
 
-def test_a_receipt_says_what_was_left_and_why(cluster: FakeCluster, tmp_path) -> None:
+def test_a_receipt_lists_remaining_steps_with_reasons(cluster: FakeCluster, tmp_path) -> None:
     """A deleted topic is named."""
     state = prepared(cluster, PLAN)
     cluster.delete("t")
@@ -166,7 +166,7 @@ def test_a_receipt_says_what_was_left_and_why(cluster: FakeCluster, tmp_path) ->
 @pytest.mark.parametrize(
     ("seconds", "text"), [(4.21, "4.2 s"), (42.4, "42 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
 )
-def test_durations_are_told_for_people(seconds: float, text: str) -> None:
+def test_durations_are_rounded(seconds: float, text: str) -> None:
     """As precise as anyone cares for."""
     assert duration_text(seconds) == text
 

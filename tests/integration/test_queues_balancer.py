@@ -87,7 +87,7 @@ def _until(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> None:
+def test_a_password_and_an_authority_are_used_and_required(tmp_path: Path) -> None:
     """Settings of one file, for commands and brokers; what is missing is told, and never the password.
 
     The server of the wheel has no TLS of its own: it ends in front of it.
@@ -138,7 +138,7 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> None:
+def test_the_page_works_as_written_and_weights_can_be_reverted(somebody: Somebody) -> None:
     """Sampled, through Spark, planned, published, taken up by all; an older plan takes it back; a kill."""
     first, second = (
         [line for line in one.commands if not line.startswith("queues=")]

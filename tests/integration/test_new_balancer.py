@@ -51,7 +51,7 @@ def boxes(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path) -> None:
+def test_every_command_works_with_a_new_balancer(source: Path, boxes: Path, tmp_path: Path) -> None:
     """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is balanced."""
 
     def trimtab(*words: object) -> str:
@@ -98,7 +98,7 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert trimtab("replay", "balls", "--snapshots", exported.parent) == "one.json 3\n"
 
 
-def test_layers_hold_with_a_new_level(source: Path) -> None:
+def test_layers_hold_with_a_new_balancer(source: Path) -> None:
     """The import contracts hold for the new balancer as for the others, without a line added."""
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"],

@@ -58,7 +58,7 @@ def apply(folder: Path, bootstrap: str, *words: str) -> int:
 
 @pytest.mark.parametrize("own", [True, False], ids=["same state folder", "another one"])
 @pytest.mark.parametrize("words", [("--yes",), ("--yes", "--skip-changed"), ("--dry-run",)])
-def test_while_one_runs_the_second_is_told_which(
+def test_while_an_execution_runs_a_second_one_names_it(
     cluster: SimulatedKafka,
     bootstrap: str,
     tmp_path: Path,
@@ -110,7 +110,7 @@ def test_after_a_kill_resume_is_named(
         assert "does not fit" not in told
 
 
-def test_what_a_dead_one_left_with_another_state_folder_is_told(
+def test_leftovers_of_a_dead_execution_in_another_state_folder_are_reported(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only its claim tells of it; the way to it comes before all that no longer fits, and exit code 1."""

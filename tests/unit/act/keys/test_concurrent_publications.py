@@ -41,7 +41,7 @@ def a_state(world: World, clock: Clock) -> KeysExecutionState:
     return EXECUTOR.new_execution(ready.cluster_id, ready.steps, KeysExecutionSettings(), clock())
 
 
-def test_ends_are_read_after_who_follows() -> None:
+def test_ends_are_read_after_producers_versions() -> None:
     """A producer may write by its old table until it tells that it follows: that has to be passed as well."""
     kafka = FakeKafka()
     kafka.while_read = lambda: kafka.ends.__setitem__(0, 150)
@@ -52,7 +52,7 @@ def test_ends_are_read_after_who_follows() -> None:
     assert kafka.port().observe(TWO).topic_id == ""
 
 
-def test_of_two_that_publish_at_once_one_is_told() -> None:
+def test_of_two_concurrent_publishers_one_detects_the_conflict() -> None:
     """Both read version 0, one writes in between: whoever wrote last sees it, and joins both on top."""
     kafka = FakeKafka()
     plain = RoutingTable(0, 2, 2)
@@ -76,7 +76,7 @@ def test_of_two_that_publish_at_once_one_is_told() -> None:
     assert second.observe(TWO).foreign_table is None
 
 
-def test_whoever_is_overwritten_at_once_is_told_by_the_reading_back() -> None:
+def test_an_overwritten_publication_is_detected_by_reading_back() -> None:
     """Another record came after ours, before we looked again; or one of a topic that was deleted."""
     kafka = FakeKafka()
     table = with_routes(RoutingTable(0, 2, 2), {"move_group/4": (1,)}, 2)
@@ -120,7 +120,7 @@ def test_a_torn_table_is_published_over() -> None:
     assert kafka.port().observe(TWO).damaged == ""
 
 
-def test_what_cannot_be_read_on_this_side_is_an_answer(tmp_path: Path) -> None:
+def test_an_unreadable_local_file_is_reported_as_an_answer(tmp_path: Path) -> None:
     """Not a crash that leaves the journal at `running`: tables are in a file whose place is a folder."""
     port = TablesPort(CONNECTION, FakeKafka())
     with pytest.raises(PortError, match="Refused: .* is a folder"):
@@ -143,7 +143,7 @@ def test_a_table_that_was_published_over_is_published_again(tmp_path: Path) -> N
     assert b"ann" in world.tables[-1].keys
 
 
-def test_routes_that_came_meanwhile_are_not_settled_too_early(tmp_path: Path) -> None:
+def test_routes_published_meanwhile_are_not_settled_too_early(tmp_path: Path) -> None:
     """Another table came after ours: what is written until all follow that one has to be passed as well."""
     world, passed = World(), [50]
     world.billing = lambda group: replace(group, committed=dict.fromkeys(range(4), passed[0]))
@@ -165,7 +165,7 @@ def test_routes_that_came_meanwhile_are_not_settled_too_early(tmp_path: Path) ->
     assert world.tables[-1].version == 3
 
 
-def test_our_routes_gone_from_the_table_are_not_settled(tmp_path: Path) -> None:
+def test_own_routes_missing_from_the_table_are_not_settled(tmp_path: Path) -> None:
     """Somebody took them back: what remains of the execution ends, and their table stays."""
     world = World()
     world.stalled = True
@@ -180,7 +180,7 @@ def test_our_routes_gone_from_the_table_are_not_settled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ask", "status"), [(Runner.stop, "stopped"), (Runner.cancel, "cancelled")])
-def test_what_was_published_stays_and_the_rest_is_left(
+def test_a_published_table_stays_and_the_rest_is_left(
     ask: Callable[[Runner[KeysExecutionState]], None], status: str, tmp_path: Path
 ) -> None:
     """A table may be followed already; a stop waits until it is, and the earlier places are a resume's."""
@@ -213,7 +213,7 @@ def _die() -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_whoever_is_killed_is_gone_on_with(before: bool, tmp_path: Path) -> None:
+def test_a_killed_execution_is_resumed(before: bool, tmp_path: Path) -> None:
     """At every write of the journal: the same two tables, published once each, and the same end."""
     writes = 1
     while True:
@@ -242,7 +242,7 @@ def test_whoever_is_killed_is_gone_on_with(before: bool, tmp_path: Path) -> None
         writes += 1
 
 
-def test_a_second_trimtab_is_kept_out_and_who_lost_the_lease_publishes_nothing(tmp_path: Path) -> None:
+def test_a_second_trimtab_is_rejected_and_a_lost_lease_publishes_nothing(tmp_path: Path) -> None:
     """The claim is in the cluster; it is looked at before every order that changes something."""
     world, clock = World(), Clock()
 

@@ -85,7 +85,7 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
     asyncio.run(story())
 
 
-def test_a_node_without_a_log_says_for_whom_it_waits(
+def test_a_node_without_a_log_names_the_nodes_it_waits_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A new cluster needs all of its nodes once; then each has its vote, and says so if it had to wait."""
@@ -141,7 +141,7 @@ def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority
     asyncio.run(story())
 
 
-def test_what_differs_is_named(tmp_path: Path) -> None:
+def test_differing_settings_are_named(tmp_path: Path) -> None:
     """Each with both values; whatever a stranger tells stays short and without escapes."""
     one = configurations(tmp_path)[0]
     other = replace(
@@ -209,7 +209,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
         (rejection_frame("é" * 2000), "node 2 refuses: éé"),
     ],
 )
-def test_a_caller_says_which_version_answers(answer: bytes, sentence: str) -> None:
+def test_a_caller_reports_the_version_that_answers(answer: bytes, sentence: str) -> None:
     """Also of those that close without a word, as older ones do."""
 
     async def story() -> None:
@@ -269,7 +269,7 @@ class Line:
         self.closed = True
 
 
-def test_a_later_life_takes_the_place_of_one_that_is_silent_or_gone() -> None:
+def test_a_later_incarnation_replaces_one_that_is_unresponsive_or_ended() -> None:
     """A connection that lingers makes room; when its process is there after all, that one is refused."""
     now = 0.0
     lives = PeerRegistry(5.0, lambda: now)

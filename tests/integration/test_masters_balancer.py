@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.asking import ask
+from support.admin_calls import ask
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox

@@ -16,7 +16,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer
 
-from support.asking import ask
+from support.admin_calls import ask
 from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects

@@ -40,7 +40,7 @@ def line(text: str, start: str) -> list[str]:
     return found.split()
 
 
-def test_a_glance_tells_which_keys_what_they_cost_and_how_level_partitions_are() -> None:
+def test_live_status_lists_keys_their_cost_and_the_balance_of_partitions() -> None:
     """Who reads the topic, the fullest partition, what a consumer can do, and the hot key's share."""
     text = glance(hot(capacity=100.0))
     assert "orders of here at 2026-11-23T04:00:00Z, read by billing: 4 partitions, table 0 over 4" in text
@@ -51,7 +51,7 @@ def test_a_glance_tells_which_keys_what_they_cost_and_how_level_partitions_are()
     assert "without a key" not in text
 
 
-def test_a_glance_where_little_is_known() -> None:
+def test_live_status_with_little_information() -> None:
     """No group, no capacity: no shares of it are made up."""
     text = glance(hot(consumers=""))
     assert "read by no group" in text
@@ -59,7 +59,7 @@ def test_a_glance_where_little_is_known() -> None:
     assert line(text, "partition 0")[2] == "(+129%)", "no use of a capacity that nobody knows"
 
 
-def test_records_without_a_key_are_shown() -> None:
+def test_records_without_a_key_are_printed() -> None:
     """Of a topic that has some; in the document always."""
     found = hot(capacity=100.0)
     some = replace(found, quality=replace(found.quality, extra=(("x_keyless_share", 0.256),)))
@@ -68,7 +68,7 @@ def test_records_without_a_key_are_shown() -> None:
     assert status_document(found)["keyless_share"] == 0.0
 
 
-def test_records_that_lie_where_no_table_puts_them_are_shown() -> None:
+def test_records_outside_the_table_are_printed() -> None:
     """Where the reading tells of it."""
     found = hot(capacity=100.0)
     some = replace(found, quality=replace(found.quality, extra=(("x_placed_share", 0.256),)))
@@ -93,7 +93,7 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
     assert all(len(one) < 120 for one in changes)
 
 
-def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
+def test_a_plan_lists_moves_and_their_effect() -> None:
     """Cost, the fullest partition before and after, what waits (120 a second come, 100 are done), reasons."""
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
     text = renderer.plan_text(plan)
@@ -117,7 +117,7 @@ def step(number: int, kind: RoutingStepKind, **routes: tuple[int, ...]) -> Routi
     return RoutingStep(number, kind, place, 4, 5, {f"split_key/{key}": its for key, its in routes.items()})
 
 
-def test_a_forecast_names_each_step_and_what_is_left_out() -> None:
+def test_a_forecast_names_each_step_and_skipped_steps() -> None:
     """Partitions first, then a table, then one without earlier places."""
     steps = (
         step(1, RoutingStepKind.ADD),
@@ -140,7 +140,7 @@ def receipt(*outcomes: RoutingOutcome, status: str) -> KeysReceipt:
     return KeysReceipt(7, "orders", "id", status, "", 100.0, 115.0, 2, outcomes)
 
 
-def test_a_receipt_says_which_table_is_in_force_and_what_was_left() -> None:
+def test_a_receipt_names_the_table_in_force_and_remaining_steps() -> None:
     """The newest version; or that there is none, and what did not follow."""
     done = RoutingOutcome("publish", "done", "", (1,), 100.0, 110.0, "a table", 4)
     settled = RoutingOutcome("settle", "done", "", (), 110.0, 115.0, "earlier partitions out", 5)

@@ -104,7 +104,7 @@ def test_nothing_is_lost_nothing_is_done_twice(
 
 @settings(max_examples=60)
 @given(drawn=ARRIVALS, scheduling=SCHEDULING, room=st.integers(2, 6))
-def test_a_source_that_drops_loses_what_found_no_queue_and_nothing_else(
+def test_a_source_that_drops_loses_only_messages_without_a_queue(
     drawn: list[tuple[float, float, int | None]], scheduling: SchedulingSettings, room: int
 ) -> None:
     """Accepted is finished."""

@@ -80,7 +80,7 @@ class Story:
         return self._capsys.readouterr().err.splitlines()
 
 
-def test_each_is_told_once_and_again_when_it_is_so_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_dispute_is_reported_once_and_again_on_recurrence(capsys: pytest.CaptureFixture[str]) -> None:
     """A third node, a further version, one that agreed meanwhile; nothing where all agree."""
     story = Story(capsys)
     hear, look = story.hear, story.look
@@ -117,7 +117,7 @@ def test_a_node_that_stays_at_an_old_map_is_named_by_all_with_the_remedy(
     assert story.node.passed_over == story.node.outdated_by == {}
 
 
-def test_a_node_that_hears_no_majority_says_which_map_it_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_without_a_majority_reports_its_map(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the map is in the store: it learns no newer one. Again when it is so again."""
     story = Story(capsys, map_in_store=True)
     same = MapChanged(3, (1,))
@@ -135,7 +135,7 @@ def test_a_node_that_hears_no_majority_says_which_map_it_keeps(capsys: pytest.Ca
         assert story.hear(1, same) == []
 
 
-def test_a_group_that_rests_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_excluded_node_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     """With the node that lost it, and for how long."""
     story = Story(capsys)
     story.look(MapChanged(1, (1,)))

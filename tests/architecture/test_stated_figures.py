@@ -51,7 +51,7 @@ def test_tables_of_the_queue_forecast_are_made_of_its_result() -> None:
     assert [line for line in rows if line not in page] == []
 
 
-def test_the_queue_forecast_shows_what_was_expected_of_it() -> None:
+def test_the_queue_forecast_page_states_the_expected_figures() -> None:
     """Makespans of 10,000 messages, within their tolerance, and the bands; a band that is moved is missed."""
     program = (
         "import json, run; from pathlib import Path; "
@@ -95,7 +95,7 @@ def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
 
 
 @pytest.mark.parametrize(("row", "most_ms"), [("expire", 10.0), ("expire, etcd", 12.0)])
-def test_takeovers_keep_what_was_asked_for(row: str, most_ms: float) -> None:
+def test_transfers_meet_their_stated_bounds(row: str, most_ms: float) -> None:
     """The page says that the medians without a master kept it: 10 ms, and 12 on etcd, of 40 takeovers."""
     found = json.loads((MASTER_BALANCE / "takeovers.json").read_text(encoding="utf-8"))["schemes"][row]
     assert len(found["without_master"]) == found["takeovers"] == 40
