@@ -1,4 +1,4 @@
-"""One word for one thing: identifiers, settings and flags use the terms of docs/terms.md."""
+"""One word for one thing: names use the terms of docs/terms.md, and docstrings state something."""
 
 import ast
 import collections
@@ -18,7 +18,11 @@ LISTS = tomllib.loads((Path(__file__).parent / "banned_terms.toml").read_text(en
 
 BANNED = frozenset(LISTS["words"])
 BANNED_PHRASES = frozenset(LISTS["phrases"])
+BANNED_IN_TESTS = BANNED.union(LISTS["test_words"]) - set(LISTS["allowed_in_tests"])
 PENDING = frozenset(LISTS["pending"])
+
+MIN_DOCSTRING_WORDS = 5
+"""A shorter docstring repeats the name or refers to another place."""
 
 STANDARD_PHRASES = re.compile(r"(log|top)_level")
 """Terms of the field that contain a banned word."""
@@ -100,6 +104,13 @@ def all_identifiers() -> Iterator[Identifier]:
             yield from identifiers(ast.parse(path.read_text(encoding="utf-8")), module)
 
 
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Path and syntax tree of every module of the packages."""
+    for source in SOURCES:
+        for path in sorted(source.rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
 def package_of(module: str) -> str:
     """The package that is renamed at once: a room, or a folder or module in one."""
     return ".".join(module.split(".")[:2])
@@ -160,3 +171,31 @@ def test_a_class_name_stands_for_one_thing() -> None:
     """Parallel contexts, such as clients of one library each, may share a few names."""
     names = collections.Counter(one.name for one in all_identifiers() if one.kind == "class")
     assert len([name for name, count in names.items() if count > 1]) <= MAX_SHARED_CLASS_NAMES
+
+
+def test_names_of_tests_use_the_terms() -> None:
+    """A test's file and function are named by a behaviour: `test_apply_rejects_a_plan_of_another_cluster`."""
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = (
+            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        names = [path.stem, *(one.name for one in functions if one.name.startswith("test_"))]
+        found += [
+            f"{path.relative_to(ROOT)}: {one}" for one in names if BANNED_IN_TESTS.intersection(words(one))
+        ]
+    assert found == []
+
+
+def test_docstrings_have_at_least_five_words() -> None:
+    """A docstring states what its name does not; without anything to state there is none."""
+    short = [
+        f"{path}:{node.body[0].lineno}: {text}"
+        for path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node)) is not None
+        and len(text.split()) < MIN_DOCSTRING_WORDS
+    ]
+    assert short == []
