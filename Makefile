@@ -36,8 +36,8 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues balanced by wo
 # test that measures a cluster runs alone, and so do the long ones.
 warm := replicas bundles spark
 prepared: .venv/.dev
-	@$(bin)/python -m trimtab.lab.warm_up $(warm) & { $(MAKE) --no-print-directory lint && \
-	    $(bin)/python -m trimtab.lab.warm_up requests && \
+	@$(bin)/python examples/demos/warm_up.py $(warm) & { $(MAKE) --no-print-directory lint && \
+	    $(bin)/python examples/demos/warm_up.py requests && \
 	    { $(bin)/pytest --tier $(tier) --collect-only --quiet >/dev/null || true; }; } || { kill $$!; exit 1; }; wait
 
 check: warm := replicas bundles

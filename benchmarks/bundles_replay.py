@@ -17,15 +17,17 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
 from results import write_result
 
+from simulated_clusters.recordings import RecordedCluster, recorded, write_recording
 from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.files.bundles.recording import read_recording
 from trimtab.history.bundles.effect import compare, metric_spec
 from trimtab.history.bundles.recording import FileReportRecording
 from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import replay_on_spark
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.observe.spark.session import SessionSettings, spark_session
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder

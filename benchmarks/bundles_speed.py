@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("tests", "examples"))
 
 import numpy as np
 from results import write_result
 from timing import time_call
 
 from simulate.instances import skewed_bundles
+from simulated_clusters.recordings import RecordedCluster, recorded
 from support.bundle_views import update_bundles
 from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
 from trimtab.model.bundles.reports import ReportTick

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("tests", "examples"))
 
 from results import write_result
 

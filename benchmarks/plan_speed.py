@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("tests", "examples"))
 
 from results import write_result
 from timing import time_call, time_commands

@@ -21,9 +21,9 @@ from demos.machine import MachineLog, failures, failures_lines
 from demos.sampling import measured_load
 from demos.screen import SIDE_BY_SIDE, DemoOutput
 from demos.turn import DemoPipeline
+from demos.warm_up import begin_warm_up
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.processes import end, running
-from trimtab.lab.warm_up import begin_warm_up
 from trimtab.loop import turn
 from trimtab.model.load import resource_name
 from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements, draw_heatmap

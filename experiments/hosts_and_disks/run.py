@@ -35,12 +35,12 @@ from demos.replicas import balance_kafka  # noqa: E402
 from demos.run import DemoInterrupted, orderly  # noqa: E402
 from demos.sampling import SampledSandbox as World  # noqa: E402
 from demos.turn import DemoPipeline  # noqa: E402
+from demos.warm_up import warm_up_replicas  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
 from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement  # noqa: E402
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload  # noqa: E402
-from trimtab.lab.warm_up import warm_up_replicas  # noqa: E402
 from trimtab.model.load import sigma_threshold  # noqa: E402
 from trimtab.model.replicas.log_dirs import dir_balance  # noqa: E402
 from trimtab.model.replicas.settings import (  # noqa: E402

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.extend(str(Path(__file__).parents[2] / name) for name in ("tests", "examples"))
 
 import numpy as np
 

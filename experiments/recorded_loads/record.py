@@ -10,14 +10,17 @@ and their placement are drawn as `trimtab simulate weeks` draws them.
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimtab.lab.simulate.weeks import SimulatedWeeks
+from simulated_clusters.weeks import SimulatedWeeks
 from trimtab.model.load import FloatArray
 
 HOUR_SECONDS = 3600.0

@@ -33,12 +33,12 @@ from demos.run import DemoInterrupted, orderly
 from demos.sampling import MeasuredPeriod
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
+from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
-from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.renderer import spent

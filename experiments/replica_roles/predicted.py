@@ -10,12 +10,15 @@ touch them.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 import numpy as np
 
-from trimtab.lab.simulate.weeks import plain_snapshot
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim

@@ -34,6 +34,7 @@ from demos.run import DemoInterrupted, orderly
 from demos.sampling import MeasuredPeriod
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
+from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
@@ -46,7 +47,6 @@ from trimtab.lab.sandbox.kafka.placement import (
     record_placement,
 )
 from trimtab.lab.sandbox.kafka.workload import read_workload
-from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

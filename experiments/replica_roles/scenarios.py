@@ -27,11 +27,11 @@ from demos.replicas import balance_kafka
 from demos.run import DemoInterrupted, orderly
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
+from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
-from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim

@@ -18,12 +18,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 import numpy as np
 from figures import draw_sweep
 
+from simulated_clusters.weeks import PartitionedLoad, partitioned, plain_snapshot
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
-from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned, plain_snapshot
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT, ReplicasSettings, load_value

@@ -16,7 +16,7 @@ SYSTEMS = ("kafka", "pulsar", "redis", "paxos")
 DATA_PLANES = ("trimtab_keys", "trimtab_queues", "trimtab_store")
 """Packages of the workspace, each of one balancer."""
 LAB = "lab/"
-"""Demo, sandbox and made-up worlds, with their commands, show particular balancers."""
+"""Sandboxes are of particular systems."""
 NAMED = re.compile(rf"(^|[.:/]){'|'.join(NAMES).join('()')}($|[.:/])")
 
 

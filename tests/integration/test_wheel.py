@@ -72,12 +72,13 @@ def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
 
 
 def test_files_for_source_checkouts_are_not_packaged(run: Run) -> None:
-    """No demo, no simulator of tests and no kill test; `trimtab demo` says so."""
+    """No demo, no simulator and no kill test; `trimtab demo` and `trimtab simulate` say so."""
     where = "import trimtab; from pathlib import Path; print(*Path(trimtab.__file__).parent.rglob('*.py'))"
     packed = run("python", "-c", where).stdout.split()
     assert len(packed) > 100
-    assert not [path for path in packed if "demos" in path or "kill_test" in path or "/simulate/keys" in path]
-    assert "needs a source checkout" in _refused(run, "demo")
+    assert not [path for path in packed if "demos" in path or "kill_test" in path or "/simulate" in path]
+    for command in ("demo", "simulate"):
+        assert "needs a source checkout" in _refused(run, command)
 
 
 def test_the_command_is_there(run: Run) -> None:

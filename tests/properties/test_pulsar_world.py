@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from simulate.checkers.pulsar import always, at_rest
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder, WorldSettings
-from trimtab.lab.simulate.pulsar.state import ClusterTopics, topics_at
-from trimtab.lab.simulate.pulsar.world import PulsarWorld, lookup, unload
+from simulated_clusters.leader import LeaderSettings, UnloadOrder, WorldSettings
+from simulated_clusters.state import ClusterTopics, topics_at
+from simulated_clusters.world import PulsarWorld, lookup, unload
 from trimtab.model.bundles.range import initial_boundaries
 from trimtab.plan.pulsar.options import make_options
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.lab.simulate.weeks import plain_snapshot
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.snapshot import NO_TOPICS, RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.documents import Quality, SnapshotReference

@@ -3,8 +3,8 @@
 import pytest
 
 from simulate.checkers.pulsar import at_rest
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldSettings
-from trimtab.lab.simulate.pulsar.scenarios import (
+from simulated_clusters.leader import LeaderSettings, WorldSettings
+from simulated_clusters.scenarios import (
     broker_joins,
     broker_overloaded,
     lone_hot_bundle,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.history.replicas.load_series import LoadSeries
-from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 # Plain help: the coloured one costs as much time again as everything else.
@@ -43,6 +44,29 @@ def _program(module: str) -> Callable[[], typer.Typer]:
     return load
 
 
+EXAMPLES: Final = Path(__file__).parents[3] / "examples"
+"""Packages of a source checkout; an installed trimtab does not have them."""
+
+
+def _example(command: str, package: str) -> Callable[[], typer.Typer]:
+    """The `app` of a package in `EXAMPLES`; it raises `SandboxError` if there is no such package."""
+
+    def load() -> typer.Typer:
+        if not (EXAMPLES / package / "command.py").is_file():
+            from trimtab.model.errors import SandboxError
+
+            raise SandboxError(
+                f"trimtab {command} needs a source checkout of trimtab: {EXAMPLES / package} does not exist. "
+                "Get the sources of trimtab, run make demo in their folder, and use its .venv/bin/trimtab"
+            )
+        if str(EXAMPLES) not in sys.path:
+            sys.path.append(str(EXAMPLES))
+        app: typer.Typer = import_module(f"{package}.command").app
+        return app
+
+    return load
+
+
 COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
     "check": (_declared("check"), "Check settings, folders, rights and exporters."),
     "collect": (_declared("collect"), "Sample a cluster into the lake at regular intervals."),
@@ -63,15 +87,15 @@ COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
         if one.programs
     },
     "simulate": (
-        _program("trimtab.lab.commands.simulate"),
+        _example("simulate", "simulated_clusters"),
         "Simulate clusters: scenarios in virtual time, recordings.",
     ),
     "sandbox": (
-        _program("trimtab.lab.commands.sandbox"),
+        _program("trimtab.lab.sandbox.commands"),
         "Start a real cluster on this machine, and load it.",
     ),
     "demo": (
-        _program("trimtab.lab.commands.demo"),
+        _example("demo", "demos"),
         "Balance a real cluster on this machine, and measure the result.",
     ),
 }

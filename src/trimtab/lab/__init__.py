@@ -1,1 +1,1 @@
-"""A laboratory on one machine: real clusters, simulated worlds, and the demos that use them."""
+"""Real clusters on one machine, to try and test."""

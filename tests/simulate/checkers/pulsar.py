@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from simulate.pulsar_admin.cluster import SWITCHES, SYSTEM, AdminCluster
+from simulated_clusters.world import PulsarWorld
 from trimtab.act.bundles.state import BundleStepKind, BundleStepState
-from trimtab.lab.simulate.pulsar.world import PulsarWorld
 from trimtab.model.bundles.range import FULL_LOWER, FULL_UPPER, bundles_between
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 It does what measured clusters did (Pulsar 4.0.7 and 4.2.4, both load managers): the destination of an unload
 is a one-shot hint under the modular load manager, a lookup assigns, a dead broker is believed in until its
 session ends, and yes is also said where nothing was done. How the brokers decide by themselves is not its
-matter (`trimtab.lab.simulate.pulsar.world`): bundles go where they are sent, or to any broker that is up.
+matter (`simulated_clusters.world`): bundles go where they are sent, or to any broker that is up.
 
 Time is whatever clock it is given; what is due is done when the next request comes.
 """

@@ -37,8 +37,8 @@ def test_every_error_ends_with_a_documented_code() -> None:
 def test_every_code_in_the_sources_and_the_help_is_documented() -> None:
     """Codes that commands raise, and those that their help names."""
     found = set()
-    for folder in ("cli", "lab/commands", "balancers"):
-        for path in (ROOT / "src" / "trimtab" / folder).rglob("*.py"):
+    for folder in ("src/trimtab/cli", "src/trimtab/lab", "src/trimtab/balancers", "examples/demos"):
+        for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             for expression in re.findall(r"(?:Exit|sys\.exit|_fail)\((.*)\)", text):
                 found |= {int(code) for code in re.findall(r"\b(\d+)\b", expression)}

@@ -211,7 +211,7 @@ KINDS = {
     "split": "have a bundle beside a part of it, as around a split: both count, as in Pulsar",
     "one_host": "have brokers of one host that report the same CPU: it is the host's, not theirs, as in a "
     "sandbox, and strategies that go by it see no difference; UniformLoadShedder goes by messages, `trimtab "
-    "plan bundles` by declared capacities, and `trimtab simulate recording` makes brokers of their own hosts",
+    "plan bundles` by declared capacities",
     "unlisted": "have statistics of a bundle that its broker does not list: they count in its means, and it "
     "is not shed from there, as in Pulsar",
 }

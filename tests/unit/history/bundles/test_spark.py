@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from simulated_clusters.recordings import RecordedCluster, recorded
 from support.recordings import replay as replay_command
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
@@ -15,7 +16,6 @@ from trimtab.history.bundles.effect import ReplayEffect, StrategyComparison, com
 from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording
 from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import TaskProgress, replay_on_spark
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES

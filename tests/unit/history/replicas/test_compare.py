@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from hand_written_tables import lake_with
+from simulated_clusters.weeks import SimulatedWeeks
 from support.replays import course, move, planner
 from trimtab.cli.app import main
 from trimtab.files.replicas.recording import COLUMNS, opened_recording, write_recording
 from trimtab.history.replicas.recording import LakeLoadRecording
 from trimtab.history.replicas.replay import PlanningScenario, ReplicaMetricSpec, effects_of, trace_scenario
 from trimtab.history.replicas.spark import trace_bytes, trace_from
-from trimtab.lab.simulate.weeks import SimulatedWeeks
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import imbalance
 from trimtab.model.replicas.plan import ReplicaMoveKind

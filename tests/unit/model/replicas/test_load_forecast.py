@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trimtab.lab.simulate.weeks import plain_snapshot
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.model.replicas.settings import CPU, NETWORK_IN
 from trimtab.model.replicas.snapshot import ReplicasSnapshot, busiest_hours, forecast_usage, with_load
 

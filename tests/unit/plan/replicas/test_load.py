@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
-from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import DISK, NETWORK_IN, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from simulate.instances import lognormal_skew
+from simulated_clusters.weeks import plain_snapshot
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim

@@ -8,8 +8,8 @@ import highspy
 import numpy as np
 import pytest
 
+from simulated_clusters.weeks import plain_snapshot
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import DISK, NETWORK_OUT, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.lab.simulate.pulsar.state import cut
+from simulated_clusters.state import cut
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.splits import (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulated_clusters.recordings import RecordedCluster, recorded, write_recording
 from trimtab.cli.app import main
 from trimtab.files.bundles.reports import read_reports
-from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
 from trimtab_common.errors import InputError, SettingsError
 

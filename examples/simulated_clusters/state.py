@@ -262,7 +262,7 @@ Steps = Generator[float, None, None]
 
 
 class PulsarWorldProtocol(Protocol):
-    """Brokers, their store and their clients; `trimtab.lab.simulate.pulsar.world.PulsarWorld` is one.
+    """Brokers, their store and their clients; `simulated_clusters.world.PulsarWorld` is one.
 
     Attributes
     ----------

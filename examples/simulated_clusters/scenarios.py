@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldEvent, WorldSettings
-from trimtab.lab.simulate.pulsar.state import ClusterTopics, one_topic_a_bundle, topics_named
-from trimtab.lab.simulate.pulsar.world import PulsarWorld
+from simulated_clusters.leader import LeaderSettings, WorldEvent, WorldSettings
+from simulated_clusters.state import ClusterTopics, one_topic_a_bundle, topics_named
+from simulated_clusters.world import PulsarWorld
 from trimtab.model.bundles.range import BundleRange, bundles_between, initial_boundaries, topic_hash
 from trimtab.plan.bundles.strategies import SHEDDERS
 from trimtab.plan.bundles.strategies import shedder as strategy

@@ -8,8 +8,8 @@ from itertools import count
 
 import numpy as np
 
-from trimtab.lab.simulate.pulsar.leader import SimulatedLeader, UnloadOrder, WorldEvent, WorldSettings
-from trimtab.lab.simulate.pulsar.state import (
+from simulated_clusters.leader import SimulatedLeader, UnloadOrder, WorldEvent, WorldSettings
+from simulated_clusters.state import (
     BrokerSession,
     ClusterTopics,
     MetadataStore,

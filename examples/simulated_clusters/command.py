@@ -1,4 +1,4 @@
-"""`trimtab simulate bundles|recording|weeks`: Pulsar in virtual time, and simulated recordings."""
+"""`trimtab simulate bundles|recording|weeks`: simulated Pulsar clusters, and recordings to replay."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bundles(
     """
     import json
 
-    from trimtab.lab.simulate.pulsar.scenarios import (
+    from simulated_clusters.scenarios import (
         SCENARIOS,
         played,
         scenario_document,
@@ -84,7 +84,7 @@ def recording(
     A bundle is hot for an hour, an idle broker joins at half-time, and another dies in the last quarter. The
     same options give the same recording. Exit code 2: invalid numbers, or the file cannot be written.
     """
-    from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, record
+    from simulated_clusters.recordings import RecordedCluster, record
 
     record(RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed), out)
     size = out.stat().st_size
@@ -106,7 +106,7 @@ def weeks(
     Topics have a daily and a weekly cycle, noise and bursts. The same options give the same recording. Exit
     code 2: invalid numbers, or a file cannot be written.
     """
-    from trimtab.lab.simulate.weeks import SimulatedWeeks
+    from simulated_clusters.weeks import SimulatedWeeks
     from trimtab_common.files import writing
 
     made = SimulatedWeeks(

@@ -1,4 +1,4 @@
-"""Compile planners before they are needed: `python -m trimtab.lab.warm_up [replicas] [bundles]`.
+"""Compile planners before they are needed: `python examples/demos/warm_up.py [replicas] [bundles]`.
 
 Compiled code is cached, so that this takes a minute or two on a new machine and seconds from then on. `spark`
 is the archive from which Spark starts; `requests` compiles what only other settings of `replicas` need, for
@@ -24,7 +24,7 @@ from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers,
 
 def begin_warm_up(balancer: str) -> SandboxProcess:
     """Warm a balancer's planner up in a process of its own, which ends with us."""
-    command = [sys.executable, "-m", "trimtab.lab.warm_up", balancer]
+    command = [sys.executable, __file__, balancer]
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
 

@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from trimtab.cli.commands import SET, SETTINGS
-from trimtab.model.errors import SandboxError
 from trimtab_common.errors import SettingsError
 
 app = typer.Typer(add_completion=False)
-
-EXAMPLES = Path(__file__).parents[4] / "examples"
-"""Of a source checkout; the demos are its package `demos`, which is not part of an installed trimtab."""
-
-
-def import_demos() -> Any:
-    """The module that runs demos, from the source checkout that this file belongs to.
-
-    Raises
-    ------
-    SandboxError
-        If there is none.
-    MissingExtraError
-        If a package of the extra `lab` is missing.
-    """
-    from trimtab.extras import require
-
-    if not (EXAMPLES / "demos" / "run.py").is_file():
-        raise SandboxError(
-            "trimtab demo needs a source checkout of trimtab: the demos are not part of the installed "
-            f"package, and {EXAMPLES / 'demos'} does not exist. Get the sources of trimtab and run make demo "
-            "in their folder (or make demo-bundles, demo-queues, demo-keys, demo-masters)"
-        )
-    require("lab")  # before their imports miss it
-    if str(EXAMPLES) not in sys.path:
-        sys.path.append(str(EXAMPLES))
-    return import_module("demos.run")
 
 
 @app.command()
@@ -72,16 +42,19 @@ def demo(
     import os
 
     from trimtab.balancers.settings import read_settings
+    from trimtab.extras import require
 
-    demos = import_demos()
-    if balancer not in demos.FOLDERS:
-        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(demos.FOLDERS)}")
+    require("lab")  # before an import misses a package of it
+    from demos import run
+
+    if balancer not in run.FOLDERS:
+        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(run.FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
     try:
-        with demos.orderly():
-            folder = out or Path(demos.FOLDERS[balancer])
-            code = demos.run_demo(balancer, seed, asked.balancers[balancer], folder, quick=quick)
-    except demos.DemoInterrupted as interrupted:
+        with run.orderly():
+            folder = out or Path(run.FOLDERS[balancer])
+            code = run.run_demo(balancer, seed, asked.balancers[balancer], folder, quick=quick)
+    except run.DemoInterrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None
     raise typer.Exit(code)

@@ -1,1 +1,0 @@
-"""What `trimtab simulate` runs: Pulsar in virtual time, and simulated recordings to replay."""
