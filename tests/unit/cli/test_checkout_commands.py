@@ -33,7 +33,7 @@ def test_an_installed_package_names_the_missing_folder(
     with pytest.raises(SystemExit) as ended:
         app.main([command, "--help"])
     error = capsys.readouterr().err
-    assert ended.value.code == 2
+    assert ended.value.code == 1
     assert "needs a source checkout" in error and "make demo" in error
     assert str(tmp_path / "examples" / package) in error
     assert str(tmp_path / "examples") not in sys.path
