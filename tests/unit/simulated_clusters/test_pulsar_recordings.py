@@ -14,7 +14,7 @@ from trimtab.model.bundles.reports import ReportTick
 from trimtab_common.errors import InputError, SettingsError
 
 CLUSTER = RecordedCluster(brokers=4, bundles=30, ticks=100, hot_seconds=1800, seed=2)
-EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "pulsar-skew.jsonl.gz"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pulsar-skew.jsonl.gz"
 
 
 @pytest.fixture(scope="module")
