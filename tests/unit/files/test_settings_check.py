@@ -30,8 +30,8 @@ def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
     found = checked(tmp_path, text, "replicas")
     assert [one.partition(": ")[2] for one in found.faults] == [
         "replicas.thetta is not a setting; did you mean replicas.theta?",
+        "replicas.theta is 2, expected a number, above 0, at most 1; correct it there",
         'replicas.epsilon is "much", expected a number; correct it there',
-        "replicas.theta is 2.0, expected a fraction above 0, at most 1; correct it there",
     ]
     assert found.value.min_utilization == 0.02
     assert found.value.theta == balancer_named("replicas", "test").settings().kind().theta

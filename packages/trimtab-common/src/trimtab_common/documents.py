@@ -19,6 +19,21 @@ Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number of things, also of bytes."""
 
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+"""A number of things of which there is at least one."""
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+"""A share of a capacity or of a total, not 0."""
+
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
+"""A relative deviation or a change, neither 0 nor 1."""
+
+SmallShare = Annotated[float, Meta(ge=0, lt=1)]
+"""A share that may be 0, but not 1."""
+
+Seconds = Annotated[float, Meta(ge=0)]
+"""A length of time."""
+
 _TYPE_NAMES = {
     "float": "a number",
     "int": "a whole number",
@@ -122,11 +137,20 @@ def quote(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def shape_of(fault: msgspec.ValidationError) -> tuple[str, str]:
-    """Split msgspec's message into (what was expected, JSON path below the value that was converted)."""
+def shape_of(fault: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
+    """Split msgspec's message into (what was expected, JSON path below the value that was converted).
+
+    Parameters
+    ----------
+    kind
+        The type that the value should have had: both limits of a number are told, not only the one it missed.
+    """
     match = _FAULT.fullmatch(str(fault))
     assert match is not None
-    return _expectation(match["what"]), (match["path"] or "$")[1:]
+    below = (match["path"] or "$")[1:]
+    if re.match(r"Expected `(int|float)` [<>]", match["what"]) and not below.endswith("[...]"):
+        return _range_text(_type_at(kind, below)), below
+    return _expectation(match["what"]), below
 
 
 def document_bytes(fields: dict[str, Any]) -> bytes:
@@ -165,13 +189,39 @@ def _expectation(what: str) -> str:
 
 def _choices(kind: Any, at: str) -> list[str]:
     """The texts of the enumeration that a type has at a path in it."""
+    return [str(member) for member in _type_at(kind, at).cls]
+
+
+def _type_at(kind: Any, at: str) -> Any:
+    """What msgspec tells of the type that a type has at a path in it."""
     found: Any = msgspec.inspect.type_info(kind)
     for step in _STEP.finditer(at):
         if step["index"]:
-            found = found.item_type
+            found = next(one.item_type for one in _members(found) if hasattr(one, "item_type"))
         else:
             found = next(field.type for field in found.fields if field.encode_name == step["name"])
-    return [str(member) for member in found.cls]
+    return found
+
+
+def _members(found: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    members: tuple[Any, ...] = getattr(found, "types", (found,))
+    return members
+
+
+def _range_text(found: Any) -> str:
+    """A number with its limits in words; a limit of 31 bits or more goes without saying."""
+    number = next(one for one in _members(found) if hasattr(one, "gt"))
+    text = "a whole number" if isinstance(number, msgspec.inspect.IntType) else "a number"
+    for limit, words in (
+        (number.gt, "above {}"),
+        (number.ge, "{} or more"),
+        (number.lt, "below {}"),
+        (number.le, "at most {}"),
+    ):
+        if limit is not None and limit < 2**31 - 1:
+            text += ", " + words.format(int(limit) if limit == int(limit) else limit)
+    return text
 
 
 def _value_at(tree: object, at: str) -> object:

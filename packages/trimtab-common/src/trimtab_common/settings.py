@@ -129,15 +129,16 @@ class Section(Generic[T]):
     ) -> tuple[float, ...]:
         """One number a resource; those that a table leaves out are as usual."""
         dotted = f"{self.name}.{key}"
+        number = typing.get_args(typing.get_type_hints(self.kind, include_extras=True)[key])[0]
         if isinstance(values, SettingValue) and isinstance(values.plain, dict):
             values = {name: SettingValue(value, values.origin) for name, value in values.plain.items()}
         if isinstance(values, SettingValue):
-            return (float(convert(values, float, dotted, folder)),) * len(self.resources)
+            return (float(convert(values, number, dotted, folder)),) * len(self.resources)
         for name in values:
             if name not in self.resources:
                 raise unknown_key(f"{dotted}.{name}", values[name], self.resources)
         return tuple(
-            float(convert(values[name], float, f"{dotted}.{name}", folder)) if name in values else default
+            float(convert(values[name], number, f"{dotted}.{name}", folder)) if name in values else default
             for name, default in zip(self.resources, getattr(usual, key), strict=True)
         )
 
@@ -153,28 +154,27 @@ Sections = Mapping[str, Section[Any] | Callable[[], Section[Any]] | None]
 value is given for it; None stands for a section that the caller binds itself."""
 
 
-def check_fractions(settings: object, refuse: RejectCallback) -> None:
-    """Refuse θ above 1 and ε of 1 or more in any resource, and either of 0 or less."""
-    above, below = "above 0, at most 1", "above 0, below 1"
-    ranges = {"theta": above, "epsilon": below, "host_theta": above, "host_epsilon": below}
-    for name, limit in ranges.items():
-        for value in getattr(settings, name, ()):
-            if value is not None and not (0 < value < 1 or (limit == above and value == 1)):
-                refuse(name, value, f"a fraction {limit}")
+def check_values(settings: object, dotted: Callable[[str], str]) -> None:
+    """Refuse values that are not of the types of their fields, or out of the ranges that these name.
 
+    Parameters
+    ----------
+    settings
+        A dataclass, made in a program instead of from a file.
+    dotted
+        The name of a field for messages.
 
-def check_idle_usage(settings: Any, refuse: RejectCallback) -> None:
-    """Refuse an `min_utilization` that is no share of a capacity."""
-    if not 0 <= settings.min_utilization < 1:
-        refuse("min_utilization", settings.min_utilization, "a fraction, 0 or more and below 1")
-
-
-def check_not_negative(settings: object, names: tuple[str, ...], refuse: RejectCallback) -> None:
-    """Refuse numbers below 0 and those that no 64 bits hold; None is no number."""
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and not 0 <= value < 2**63:
-            refuse(name, value, "0 or more")
+    Raises
+    ------
+    SettingsError
+        Naming the first field whose value does not fit.
+    """
+    hints = typing.get_type_hints(type(settings), include_extras=True)
+    for field in dataclasses.fields(typing.cast("Any", settings)):
+        value = getattr(settings, field.name)
+        if not dataclasses.is_dataclass(value):
+            name = dotted(field.name)
+            _checked(value, hints[field.name], name, name, Path(), secret=not field.repr)
 
 
 def bind(kind: type[T], table: Table, section: str, folder: Path, also: tuple[str, ...] = ()) -> T:
@@ -207,7 +207,7 @@ def values_of(
 ) -> dict[str, Any]:
     """The values of a section by field; parameters and errors as in `bind`, `kind` itself is not made."""
     fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", kind))}
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     bound: dict[str, Any] = {}
     for name, given in table.items():
         dotted = f"{section}.{name}"
@@ -240,23 +240,22 @@ def convert(
     refusal: SettingsError | None = None
     for candidate in [values.value] if secret and isinstance(values, SettingValue) else _readings(values):
         try:
-            value = msgspec.convert(
-                candidate, type=kind, dec_hook=lambda kind, text: _path(kind, text, folder)
-            )
-        except msgspec.ValidationError as fault:
-            expected, below = shape_of(fault)
-            found = "a secret of the wrong type" if secret else quote(_below(candidate, below))
-            refusal = refusal or SettingsError(
-                f"{origin}: {dotted}{below} is {found}, expected {expected}; correct it there"
-            )
-            continue
-        if any(isinstance(number, float) and not math.isfinite(number) for number in _flat(value)):
-            raise SettingsError(
-                f"{origin}: {dotted} is {candidate}, expected a finite number; correct it there"
-            )
-        return value
+            return _checked(candidate, kind, dotted, f"{origin}: {dotted}", folder, secret=secret)
+        except SettingsError as fault:
+            refusal = refusal or fault
     assert refusal is not None
     raise refusal
+
+
+def _checked(candidate: object, kind: Any, dotted: str, subject: str, folder: Path, *, secret: bool) -> Any:
+    if any(isinstance(number, float) and not math.isfinite(number) for number in _flat(candidate)):
+        raise SettingsError(f"{subject} is {candidate}, expected a finite number; correct it there")
+    try:
+        return msgspec.convert(candidate, type=kind, dec_hook=lambda kind, text: _path(kind, text, folder))
+    except msgspec.ValidationError as fault:
+        expected, below = shape_of(fault, kind)
+        found = "a secret of the wrong type" if secret else quote(_below(candidate, below))
+        raise SettingsError(f"{subject}{below} is {found}, expected {expected}; correct it there") from None
 
 
 def plain_table(table: Table) -> dict[str, object]:
@@ -321,8 +320,8 @@ def _flat(value: object) -> list[object]:
     return [value]
 
 
-def _below(value: Any, path: str) -> object:
-    if path.startswith("[") and path.endswith("]") and path[1:-1].isdigit() and isinstance(value, list):
+def _below(value: object, path: str) -> object:
+    if path[:1] == "[" and path[1:-1].isdigit() and isinstance(value, list | tuple):
         return value[int(path[1:-1])]
     return value
 

@@ -15,8 +15,7 @@ from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.head import instant
 from trimtab.files.machine import lake_place
 from trimtab.files.replicas.settings import SECTION
-from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import LOADS
+from trimtab.model.replicas.settings import LOADS, ReplicasSettings
 from trimtab.report.formats import print_progress
 from trimtab.report.replicas.replay import NOTHING, draw_replay, replay_document, replay_text
 from trimtab_common.errors import SettingsError

@@ -182,7 +182,7 @@ def _converted(path: Path, place: str, tree: dict[str, Any], kind: type[T]) -> T
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as fault:
-        expected, below = shape_of(fault)
+        expected, below = shape_of(fault, kind)
         name = below.removeprefix(".").partition("[")[0]
         found = tree[name]
         if below.endswith("[...]"):

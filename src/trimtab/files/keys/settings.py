@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from trimtab_common.settings import (
-    RejectCallback,
-    Section,
-    check_fractions,
-    check_idle_usage,
-    check_not_negative,
-)
+from msgspec import Meta
+
+from trimtab_common.documents import Count, Fraction, Seconds, Share, SmallShare
+from trimtab_common.settings import RejectCallback, Section
 
 
 @dataclass(frozen=True)
@@ -52,30 +49,21 @@ class KeysSettings:
     """
 
     strategy: str = "trim"
-    theta: tuple[float, ...] = (0.8,)
-    epsilon: tuple[float, ...] = (0.1,)
-    min_utilization: float = 0.02
-    split_above: float = 0.5
+    theta: tuple[Share, ...] = (0.8,)
+    epsilon: tuple[Fraction, ...] = (0.1,)
+    min_utilization: SmallShare = 0.02
+    split_above: Share = 0.5
     merge_below: float = 0.25
-    max_split_partitions: int = 0
-    max_groups: int = 256
-    max_partitions: int = 0
-    cooldown_seconds: float = 600.0
-    min_placed_share: float = 0.9
+    max_split_partitions: Count = 0
+    max_groups: Count = 256
+    max_partitions: Count = 0
+    cooldown_seconds: Seconds = 600.0
+    min_placed_share: Annotated[float, Meta(ge=0, le=1)] = 0.9
     table_location: str = "kafka:trimtab-tables"
     consumer_group: str = ""
 
 
 def _check(settings: KeysSettings, refuse: RejectCallback) -> None:
-    check_fractions(settings, refuse)
-    check_idle_usage(settings, refuse)
-    check_not_negative(
-        settings, ("max_split_partitions", "max_groups", "max_partitions", "cooldown_seconds"), refuse
-    )
-    if not 0 <= settings.min_placed_share <= 1:
-        refuse("min_placed_share", settings.min_placed_share, "a share from 0 to 1")
-    if not 0 < settings.split_above <= 1:
-        refuse("split_above", settings.split_above, "a share above 0, at most 1")
     if not 0 <= settings.merge_below < settings.split_above:
         refuse("merge_below", settings.merge_below, "0 or more, and less than split_above")
 

@@ -7,6 +7,7 @@ from math import inf
 from typing import ClassVar, Final
 
 from trimtab.model.masters.snapshot import RESOURCES
+from trimtab_common.documents import Fraction, Positive, Seconds, SmallShare
 from trimtab_common.settings import RejectCallback, Section
 
 
@@ -39,25 +40,16 @@ class MastersSettings:
     theta: ClassVar[tuple[float, ...]] = (inf,) * len(RESOURCES)
 
     strategy: str = "trim"
-    epsilon: tuple[float, ...] = (0.1, 0.1)
-    max_moves: int = 100
-    min_gain: float = 0.01
-    cooldown_seconds: float = 60.0
+    epsilon: tuple[Fraction, ...] = (0.1, 0.1)
+    max_moves: Positive = 100
+    min_gain: SmallShare = 0.01
+    cooldown_seconds: Seconds = 60.0
     weights: dict[str, float] = field(default_factory=dict)
     drain: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
 
 
 def _check(settings: MastersSettings, refuse: RejectCallback) -> None:
-    for value in settings.epsilon:
-        if not 0 < value < 1:
-            refuse("epsilon", value, "a fraction above 0, below 1")
-    if settings.max_moves < 1:
-        refuse("max_moves", settings.max_moves, "1 or more")
-    if not 0 <= settings.min_gain < 1:
-        refuse("min_gain", settings.min_gain, "a fraction, 0 or more and below 1")
-    if settings.cooldown_seconds < 0:
-        refuse("cooldown_seconds", settings.cooldown_seconds, "0 or more")
     for node, weight in settings.weights.items():
         if not 0 <= weight <= 1e6:
             refuse("weights", settings.weights, f"0 to 1e6 each, and {node} has {weight:g}")

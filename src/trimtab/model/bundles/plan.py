@@ -1,15 +1,18 @@
 """Settings, plan and receipt of the balancer `bundles`: splits and unloads in order, reasons, effects.
 
-`trimtab.files.bundles.settings` checks the settings; `trimtab.files.bundles.plan` reads and writes the plan:
+`trimtab.files.bundles.plan` reads and writes the plan:
 format `trimtab/plan/1`, as for every balancer.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
 
 from trimtab.model.documents import Amount, Bundle, Hash, Order, Receipt, StepOutcome
 from trimtab.model.plan import Plan
-from trimtab_common.documents import Count, Name
+from trimtab_common.documents import Count, Fraction, Name, Seconds, Share, SmallShare, one_of
 
 UNOWNED = ("leave", "assign")
 """The ways with bundles that nobody owns."""
@@ -59,20 +62,20 @@ class BundlesSettings:
         second, so that the same value gives the same plan on any machine.
     """
 
-    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
-    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    min_utilization: float = 0.01
-    grace_seconds: float = 1800.0
-    max_unloads: int | None = None
-    max_sessions: int | None = None
-    excluded_namespaces: tuple[str, ...] = ()
+    theta: tuple[Share, ...] = (0.8, 0.8, 0.8, 0.8)
+    epsilon: tuple[Fraction, ...] = (0.1, 0.1, 0.1, 0.1)
+    min_utilization: SmallShare = 0.01
+    grace_seconds: Seconds = 1800.0
+    max_unloads: Count | None = None
+    max_sessions: Count | None = None
+    excluded_namespaces: tuple[Name, ...] = ()
     evacuate_excluded_namespaces: bool = True
-    unowned_bundles: str = "leave"
-    policy_violations: str = "leave"
+    unowned_bundles: Annotated[str, one_of(*UNOWNED)] = "leave"
+    policy_violations: Annotated[str, one_of(*OUTSIDE_POLICY)] = "leave"
     allow_splits: bool = True
-    max_bundles_per_namespace: int = 128
-    seed: int = 0
-    time_budget_seconds: float = 0.0
+    max_bundles_per_namespace: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 128
+    seed: Count = 0
+    time_budget_seconds: Seconds = 0.0
 
 
 class BundleMoveKind(StrEnum):

@@ -11,11 +11,13 @@ round. `repaired` follows section 2, `literal` the print.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+from msgspec import Meta
 
 from trimtab.model.load import FloatArray
+from trimtab_common.documents import Count, Fraction, Id, Name, Seconds, Share, SmallShare, one_of
 from trimtab_common.errors import SettingsError
 
 RESOURCES: Final = ("cpu", "disk", "network_in", "network_out")
@@ -110,6 +112,14 @@ MIN_PER_BROKER: Final = {"goals": ("min_leaders_per_topic",)}
 
 WHEN_SET: Final = {"goals": ()}
 """A key that is recorded in plans only where it is given."""
+
+
+LOADS: Final = {
+    "recent": "the load of the recent windows",
+    "peak": "of each resource, the load in the hour to come in which the fullest broker is fullest",
+    "forecast": "the mean load of the hours to come",
+}
+"""Loads that a plan can be made for, by name."""
 
 
 @dataclass(frozen=True)
@@ -216,35 +226,37 @@ class ReplicasSettings:
     """
 
     strategy: str = "trim"
-    load: str = "recent"
-    recent_move_hours: float = 0.0
-    recent_move_cost_factor: float = 3.0
-    theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
-    epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    min_utilization: float = 0.01
-    host_theta: tuple[float | None, ...] = (None, None, None, None)
-    host_epsilon: tuple[float | None, ...] = (None, None, None, None)
+    load: Annotated[str, one_of(*LOADS)] = "recent"
+    recent_move_hours: Annotated[float, Meta(ge=0)] = 0.0
+    recent_move_cost_factor: Annotated[float, Meta(ge=1, le=1000)] = 3.0
+    theta: tuple[Share, ...] = (0.8, 0.8, 0.8, 0.8)
+    epsilon: tuple[Fraction, ...] = (0.1, 0.1, 0.1, 0.1)
+    min_utilization: SmallShare = 0.01
+    host_theta: tuple[Share | None, ...] = (None, None, None, None)
+    host_epsilon: tuple[Fraction | None, ...] = (None, None, None, None)
     host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=WHEN_SET)
-    count_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
-    balanced_topics: tuple[str, ...] = field(default=("*",), metadata=ON_TOPICS)
+    count_epsilon: Fraction = field(default=0.1, metadata=ON_NUMBERS)
+    balanced_topics: Annotated[tuple[Name, ...], Meta(min_length=1)] = field(
+        default=("*",), metadata=ON_TOPICS
+    )
     min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=MIN_PER_BROKER)
     goals: tuple[str, ...] = DEFAULT_GOALS
-    excluded_topics: tuple[str, ...] = ()
+    excluded_topics: tuple[Name, ...] = ()
     evacuate_excluded_topics: bool = True
-    excluded_brokers_for_leaders: tuple[int, ...] = ()
-    excluded_brokers_for_replicas: tuple[int, ...] = ()
-    drain: tuple[int, ...] = ()
-    demote: tuple[int, ...] = ()
-    add: tuple[int, ...] = ()
+    excluded_brokers_for_leaders: tuple[Id, ...] = ()
+    excluded_brokers_for_replicas: tuple[Id, ...] = ()
+    drain: tuple[Id, ...] = ()
+    demote: tuple[Id, ...] = ()
+    add: tuple[Id, ...] = ()
     fix_offline_replicas: bool = False
     rebalance: bool = field(default=False, metadata=WHEN_SET)
     intra_broker_only: bool = False
     replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=WHEN_SET)
-    min_gain_per_copy: float = 0.2
-    max_bytes: int | None = None
-    max_moves: int | None = None
-    seed: int = 0
-    time_budget_seconds: float = 0.0
+    min_gain_per_copy: Annotated[float, Meta(ge=0, le=100)] = 0.2
+    max_bytes: Count | None = None
+    max_moves: Count | None = None
+    seed: Count = 0
+    time_budget_seconds: Seconds = 0.0
     role_aware: RoleAwareSettings = field(default_factory=RoleAwareSettings)
 
     @property

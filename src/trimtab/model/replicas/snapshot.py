@@ -11,7 +11,7 @@ together, and the sum of their peaks is a load that no broker ever bears.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,14 +241,6 @@ class ReplicasSnapshot:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
         load = self.broker_load(replicas, leader)
         return imbalance(load, self.brokers.capacity, self.brokers.in_service, RESOURCES)
-
-
-LOADS: Final = {
-    "recent": "the load of the recent windows",
-    "peak": "of each resource, the load in the hour to come in which the fullest broker is fullest",
-    "forecast": "the mean load of the hours to come",
-}
-"""Loads that a plan can be made for, by name."""
 
 
 def with_load(snapshot: ReplicasSnapshot, load: str) -> ReplicasSnapshot:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
+from msgspec import Meta
 
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import LONGEST_SECONDS, BalancerPipeline, PipelineSettings
+from trimtab.model.documents import Amount
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
     STATISTICS,
@@ -28,6 +30,7 @@ from trimtab.observe.lake.columns import (
     numbers,
     of_raw,
 )
+from trimtab_common.documents import SmallShare
 from trimtab_common.errors import SettingsError
 
 KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namespace", "pulsar_client")
@@ -249,38 +252,18 @@ class BundlesPipelineSettings(PipelineSettings):
     PLACE: ClassVar[str] = "bundles"
     NOT_OF_TABLES = frozenset({"recent_windows"})
 
-    recent_windows: int = 3
-    horizon_seconds: float = 600.0
-    trend_windows: int = 10
-    profile_weeks: int = 4
-    departure_retention_seconds: float = 1800.0
-    history_weight: float = 0.9
-    usage_weights: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0, 1.0)
+    recent_windows: Annotated[int, Meta(ge=1, le=100)] = 3
+    # The same hour a week ago must be over when it is looked up.
+    horizon_seconds: Annotated[float, Meta(ge=0.001, le=6 * 86400)] = 600.0
+    trend_windows: Annotated[int, Meta(ge=2, le=1000)] = 10
+    profile_weeks: Annotated[int, Meta(ge=0, le=52)] = 4
+    departure_retention_seconds: UpToAYear = 1800.0
+    history_weight: SmallShare = 0.9
+    usage_weights: tuple[Amount, ...] = (1.0, 0.0, 0.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The same hour a week ago must be over when it is looked up.
-        for name, longest, text in (
-            ("horizon_seconds", 6 * 86400, "six days"),
-            ("departure_retention_seconds", LONGEST_SECONDS, "a year"),
-        ):
-            value = getattr(self, name)
-            if not 0.001 <= value <= longest:
-                raise SettingsError(
-                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {text}"
-                )
-        for name, low, high in (
-            ("recent_windows", 1, 100),
-            ("trend_windows", 2, 1000),
-            ("profile_weeks", 0, 52),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise SettingsError(f"pipeline.bundles.{name} is {getattr(self, name)}: give {low} to {high}")
-        if not 0 <= self.history_weight < 1:
-            raise SettingsError(
-                f"pipeline.bundles.history_weight is {self.history_weight}: give a fraction below 1"
-            )
-        if len(self.usage_weights) != 5 or not all(weight >= 0 for weight in self.usage_weights):
+        if len(self.usage_weights) != 5:
             raise SettingsError(
                 f"pipeline.bundles.usage_weights is {self.usage_weights}: give 5 numbers, none below 0"
             )

@@ -7,10 +7,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from trimtab.model.errors import Finding, fine, missing
 from trimtab.model.load import resource_name
+from trimtab_common.documents import one_of
 from trimtab_common.errors import SettingsError, did_you_mean
+from trimtab_common.settings import check_values
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,6 @@ def _check(subject: str, declared: Mapping[str, float | None]) -> None:
             raise SettingsError(f"{subject}.{key} is {value}: write a number above 0, or leave it out")
 
 
-USAGE = ("auto", "measured", "declared")
-
-
 @dataclass(frozen=True)
 class PulsarCollectSettings:
     """Settings for Pulsar only.
@@ -100,14 +102,9 @@ class PulsarCollectSettings:
         Whether brokers' metrics are read if brokers deny their statistics or have not yet published a report.
     """
 
-    usage: str = "auto"
+    usage: Annotated[str, one_of("auto", "measured", "declared")] = "auto"
     topics: bool = True
     metrics: bool = True
-
-    def __post_init__(self) -> None:
-        """Reject an unknown mode or an empty cluster name."""
-        if self.usage not in USAGE:
-            raise SettingsError(f"collect.pulsar.usage is {self.usage!r}: write one of {', '.join(USAGE)}")
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ class CollectSettings:
         The table `[collect.pulsar]`.
     """
 
-    interval_seconds: float = 30.0
+    interval_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
     timeout_seconds: float | None = None
     cluster: str | None = None
     prometheus: str | dict[str, str] | None = None
@@ -150,12 +147,7 @@ class CollectSettings:
     pulsar: PulsarCollectSettings = PulsarCollectSettings()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a schedule."""
-        if not 1 <= self.interval_seconds <= 86_400:
-            raise SettingsError(
-                f"collect.interval_seconds is {self.interval_seconds}: "
-                "write 1 to 86400 seconds, 30 to 60 is usual"
-            )
+        check_values(self, lambda name: f"collect.{name}")
         if self.timeout_seconds is not None and not 0 < self.timeout_seconds <= self.interval_seconds:
             raise SettingsError(
                 f"collect.timeout_seconds is {self.timeout_seconds}: write more than 0 and at most "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from msgspec import Meta
 
 from trimtab.model.keys.snapshot import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import RawSchema, columns, numbers, of_raw
-from trimtab_common.errors import SettingsError
+from trimtab_common.documents import Positive
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -90,25 +92,13 @@ class KeysPipelineSettings(PipelineSettings):
         {"max_records", "max_keys", "sample_interval_seconds", "rate_window_seconds", "hash_keys"}
     )
 
-    max_records: int = 200_000
-    max_keys: int = 20
-    sample_interval_seconds: float = 10.0
-    rate_window_seconds: float = 600.0
-    capacity_window_seconds: float = 600.0
-    capacity_per_second: float = 0.0
+    max_records: Positive = 200_000
+    max_keys: Positive = 20
+    sample_interval_seconds: UpToAYear = 10.0
+    rate_window_seconds: UpToAYear = 600.0
+    capacity_window_seconds: UpToAYear = 600.0
+    capacity_per_second: Annotated[float, Meta(ge=0, lt=1e12)] = 0.0
     hash_keys: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds("sample_interval_seconds", "rate_window_seconds", "capacity_window_seconds")
-        for name in ("max_records", "max_keys"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")
-        if not 0 <= self.capacity_per_second < 1e12:
-            raise SettingsError(
-                f"pipeline.keys.capacity_per_second is {self.capacity_per_second:g}: give records a second, "
-                "or 0 to have it measured"
-            )
 
     def needed(self, table: str) -> int:
         """As for every balancer, and as far back as commits tell of capacity."""

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from trimtab.observe.lake.columns import QUALITY, SECOND, imbalance_columns
+from trimtab_common.documents import Positive
 from trimtab_common.errors import SettingsError
+from trimtab_common.settings import check_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,9 +31,8 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.manifest import Manifest
 
 
-LONGEST_SECONDS = 366 * 86400
-
-DAY_SECONDS = 86400
+UpToAYear = Annotated[float, Meta(ge=0.001, le=366 * 86400)]
+"""Seconds: a window, or the time that something is stored."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,10 @@ class LakeSettings:
     snapshot_retention_days: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse ages that cannot be."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for name, value in vars(self).items():
             if value != 0 and not 1 <= value <= 36600:
                 raise SettingsError(
-                    f"lake.{field.name} is {value}: give 0 (kept for ever), or days between 1 and 36600"
+                    f"lake.{name} is {value}: give 0 (kept for ever), or days between 1 and 36600"
                 )
 
 
@@ -86,32 +87,33 @@ class PipelineSettings:
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset()
     """Fields that no stored table depends on, but only what is made of tables."""
 
-    window_seconds: float = 60.0
-    slide_seconds: float = 60.0
-    lateness_seconds: float = 300.0
-    gap_seconds: float = 300.0
-    cpu_fit_windows: int = 30
+    window_seconds: UpToAYear = 60.0
+    slide_seconds: UpToAYear = 60.0
+    lateness_seconds: UpToAYear = 300.0
+    gap_seconds: UpToAYear = 300.0
+    cpu_fit_windows: Positive = 30
 
     def __post_init__(self) -> None:
-        self._check_seconds("window_seconds", "slide_seconds", "gap_seconds", "lateness_seconds")
+        check_values(self, lambda name: f"pipeline.{self._key(name)}")
         if self.window % self.slide:
             raise SettingsError(
                 f"pipeline.window_seconds is {self.window_seconds}, not a multiple of slide_seconds "
                 f"({self.slide_seconds}): change one of them"
             )
-        self._check_counts("cpu_fit_windows")
+
+    @classmethod
+    def _key(cls, name: str) -> str:
+        """The key of a field, below `[pipeline]`."""
+        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
+        return name if name in shared or not cls.PLACE else f"{cls.PLACE}.{name}"
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; tables made with others must be built anew.
 
         Names are those in the section `[pipeline]`.
         """
-        shared = {field.name for field in dataclasses.fields(PipelineSettings)}
-        below = f"{self.PLACE}." if self.PLACE else ""
         kept = {
-            field.name if field.name in shared else f"{below}{field.name}": getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in self.NOT_OF_TABLES
+            self._key(name): value for name, value in vars(self).items() if name not in self.NOT_OF_TABLES
         }
         return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
@@ -142,17 +144,6 @@ class PipelineSettings:
     def gap(self) -> int:
         """Longest time between two samples that make a rate, microseconds."""
         return round(self.gap_seconds * SECOND)
-
-    def _check_seconds(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not 0.001 <= value <= LONGEST_SECONDS:
-                raise SettingsError(f"pipeline.{name} is {value}: give seconds between 0.001 and a year")
-
-    def _check_counts(self, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < 1:
-                raise SettingsError(f"pipeline.{name} is {getattr(self, name)}: give 1 or more")
 
 
 Reach = int | tuple[tuple[int, int], ...]
@@ -330,7 +321,7 @@ def settings_of(
 
 def _fields(kind: type[Any]) -> dict[str, tuple[str, Any, Any]]:
     """Name, type and default of each field that is a key."""
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     return {
         field.name: (field.name, hints[field.name], dataclasses.field(default=field.default))
         for field in dataclasses.fields(kind)

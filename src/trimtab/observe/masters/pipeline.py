@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.masters.snapshot import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
     Columns,
@@ -19,6 +19,7 @@ from trimtab.observe.lake.columns import (
     numbers,
     of_raw,
 )
+from trimtab_common.documents import Positive
 
 KINDS: Final = ("paxos_node", "paxos_group", "paxos_map")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -85,13 +86,8 @@ class MastersPipelineSettings(PipelineSettings):
     PLACE: ClassVar[str] = "masters"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"load_window_seconds", "max_lag_entries"})
 
-    load_window_seconds: float = 300.0
-    max_lag_entries: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds("load_window_seconds")
-        self._check_counts("max_lag_entries")
+    load_window_seconds: UpToAYear = 300.0
+    max_lag_entries: Positive = 64
 
     @property
     def history(self) -> int:

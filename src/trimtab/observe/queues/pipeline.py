@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.queues.snapshot import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
     Columns,
@@ -19,7 +19,7 @@ from trimtab.observe.lake.columns import (
     numbers,
     of_raw,
 )
-from trimtab_common.errors import SettingsError
+from trimtab_common.documents import Positive
 
 KINDS: Final = ("queue", "queue_process", "queue_class", "queue_server")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -90,16 +90,9 @@ class QueuesPipelineSettings(PipelineSettings):
 
     PLACE: ClassVar[str] = "queues"
 
-    horizon_seconds: float = 10.0
-    weight_windows: int = 10
-    weight_samples: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds("horizon_seconds")
-        for name in ("weight_windows", "weight_samples"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"pipeline.queues.{name} is {getattr(self, name)}: give 1 or more")
+    horizon_seconds: UpToAYear = 10.0
+    weight_windows: Positive = 10
+    weight_samples: Positive = 100
 
     def needed(self, table: str) -> int:
         """As for every balancer, for forecasts and weights too."""

@@ -9,10 +9,12 @@ transformations make rates of them. The meaning of the columns of tables: docs/p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
     STATISTICS,
@@ -23,7 +25,7 @@ from trimtab.observe.lake.columns import (
     numbers,
     of_raw,
 )
-from trimtab_common.errors import SettingsError
+from trimtab_common.documents import Positive, one_of
 
 KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "group", "client")
 """The kinds of entity that a row describes, and the columns it fills by that (`OF_MANY` for three of them):
@@ -305,23 +307,12 @@ class ReplicasPipelineSettings(PipelineSettings):
 
     NOT_OF_TABLES = frozenset({"windows", "load_value", "cpu_base"})
 
-    windows: int = 10
-    load_value: str = "repaired"
-    record_size_window_seconds: float = 1800.0
-    traffic_baseline_seconds: float = 300.0
-    cpu_base: str = "apart"
-    profile_weeks: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_seconds("record_size_window_seconds", "traffic_baseline_seconds")
-        self._check_counts("windows")
-        if self.load_value not in ("repaired", "literal"):
-            raise SettingsError(f"pipeline.load_value is {self.load_value!r}: give repaired or literal")
-        if self.cpu_base not in ("apart", "replicas"):
-            raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
-        if not 0 <= self.profile_weeks <= MAX_WEEKS:
-            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MAX_WEEKS}")
+    windows: Positive = 10
+    load_value: Annotated[str, one_of("repaired", "literal")] = "repaired"
+    record_size_window_seconds: UpToAYear = 1800.0
+    traffic_baseline_seconds: UpToAYear = 300.0
+    cpu_base: Annotated[str, one_of("apart", "replicas")] = "apart"
+    profile_weeks: Annotated[int, Meta(ge=0, le=MAX_WEEKS)] = 0
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; of profiles only where there are any."""

@@ -22,7 +22,9 @@ from urllib.parse import urlsplit
 from trimtab.jars.fetch import find_java, spark_s3_jars
 from trimtab.model.errors import ObserveError
 from trimtab.observe.spark.archive import start_options
+from trimtab_common.documents import Count
 from trimtab_common.errors import SettingsError
+from trimtab_common.settings import check_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,7 +166,7 @@ class SessionSettings:
     """
 
     master: str | None = None
-    cores: int = 0
+    cores: Count = 0
     memory: str = "2g"
     executor_memory: str | None = None
     large_job: bool = False
@@ -172,8 +174,7 @@ class SessionSettings:
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cores < 0:
-            raise SettingsError(f"spark.cores is {self.cores}: give 1 or more, or 0 for all that there are")
+        check_values(self, lambda name: f"spark.{name}")
         for name in ("memory", "executor_memory"):
             size = getattr(self, name)
             if size is not None and not _SIZE.fullmatch(size):

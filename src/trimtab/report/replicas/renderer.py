@@ -11,8 +11,8 @@ import numpy as np
 
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind, ReplicasReceipt
-from trimtab.model.replicas.settings import RESOURCES
-from trimtab.model.replicas.snapshot import LOADS, ReplicaBrokerState, ReplicasSnapshot, with_load
+from trimtab.model.replicas.settings import LOADS, RESOURCES
+from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot, with_load
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.plan_text import (
     bound_text,

@@ -2,11 +2,6 @@
 
 from trimtab.model.balls.plan import BallsSettings
 from trimtab.model.balls.snapshot import RESOURCES
-from trimtab_common.settings import RejectCallback, Section, check_fractions
+from trimtab_common.settings import Section
 
-
-def _check(settings: BallsSettings, refuse: RejectCallback) -> None:
-    check_fractions(settings, refuse)
-
-
-SECTION = Section("balls", BallsSettings, ("theta", "epsilon"), RESOURCES, _check)
+SECTION = Section("balls", BallsSettings, ("theta", "epsilon"), RESOURCES)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from trimtab.model.documents import Amount, Order, Receipt, StepOutcome
 from trimtab.model.plan import Plan
-from trimtab_common.documents import Name
+from trimtab_common.documents import Fraction, Name, Share
 
 
 @dataclass(frozen=True)
@@ -12,8 +12,8 @@ class BallsSettings:
     """The settings of a planner of this balancer."""
 
     strategy: str = "trim"
-    theta: tuple[float, ...] = (0.9,)
-    epsilon: tuple[float, ...] = (0.1,)
+    theta: tuple[Share, ...] = (0.9,)
+    epsilon: tuple[Fraction, ...] = (0.1,)
 
 
 @dataclass(frozen=True, slots=True)

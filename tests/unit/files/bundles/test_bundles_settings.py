@@ -28,13 +28,13 @@ def test_file_environment_and_options_override_in_this_order(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("theta=1.5", "bundles.theta is 1.5, expected a fraction above 0, at most 1"),
-        ("epsilon.cpu=0", "bundles.epsilon is 0.0, expected a fraction above 0, below 1"),
+        ("theta=1.5", "bundles.theta is 1.5, expected a number, above 0, at most 1"),
+        ("epsilon.cpu=0", "bundles.epsilon.cpu is 0, expected a number, above 0, below 1"),
         ("epsilon.disk=0.1", "epsilon.disk"),
         ("unowned_bundles=keep", 'bundles.unowned_bundles is "keep", expected one of leave, assign'),
-        ("max_unloads=-1", "bundles.max_unloads is -1, expected 0 or more"),
-        ("grace_seconds=-3", "bundles.grace_seconds is -3.0, expected 0 or more"),
-        ("max_bundles_per_namespace=0", "expected 1 or more"),
+        ("max_unloads=-1", "bundles.max_unloads is -1, expected a whole number, 0 or more"),
+        ("grace_seconds=-3", "bundles.grace_seconds is -3, expected a number, 0 or more"),
+        ("max_bundles_per_namespace=0", "expected a whole number, 1 or more"),
         ("grace=3", "is not a setting; known are allow_splits, epsilon"),
     ],
 )

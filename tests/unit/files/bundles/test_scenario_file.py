@@ -45,7 +45,7 @@ def test_common_and_individual_options_of_scenarios(tmp_path: Path) -> None:
             "plcement is not a setting of a scenario; did you mean placement?",
         ),
         ("[strategies.A]\nsede = 1", "strategies.A.sede is not a setting of a scenario; did you mean seed?"),
-        ("[strategies.A]\nseed = -1", "strategies.A.seed is -1, expected a whole number >= 0"),
+        ("[strategies.A]\nseed = -1", "strategies.A.seed is -1, expected a whole number, 0 or more"),
         ("seed = 'a'\n[strategies.A]", 'seed is "a", expected a whole number'),
         ("strategies = 3", "strategies is 3, expected an object"),
         ("[strategies.A]\noptions = { a = [1] }", "strategies.A.options.a is [1], expected a number, text"),

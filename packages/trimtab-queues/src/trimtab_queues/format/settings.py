@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from trimtab_common.settings import RejectCallback, Section, check_fractions, check_idle_usage
+from msgspec import Meta
+
+from trimtab_common.documents import Fraction, Positive, Share, SmallShare
+from trimtab_common.settings import RejectCallback, Section
 from trimtab_queues.core.ordering import OVERTAKE_SECONDS
 from trimtab_queues.core.scheduling import HANG_SECONDS
 from trimtab_queues.core.settings import SchedulingSettings
@@ -69,18 +72,18 @@ class QueuesSettings:
     """
 
     strategy: str = "trim"
-    theta: tuple[float, ...] = (0.8,)
-    epsilon: tuple[float, ...] = (0.1,)
-    min_utilization: float = 0.1
-    min_change: float = 0.2
-    confidence: float = 3.0
-    min_samples: int = 30
+    theta: tuple[Share, ...] = (0.8,)
+    epsilon: tuple[Fraction, ...] = (0.1,)
+    min_utilization: SmallShare = 0.1
+    min_change: Annotated[float, Meta(ge=0)] = 0.2
+    confidence: Annotated[float, Meta(ge=0)] = 3.0
+    min_samples: Positive = 30
     publish_settings: bool = False
     queues: int = 4
     capacity: int = 10_000
     policy: str = "least_work_left"
     weights: dict[str, float] = field(default_factory=dict)
-    default_weight: float = 1.0
+    default_weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     enqueue_timeout_seconds: float = 0.0
     heartbeat_timeout_seconds: float = 10.0
     max_worker_crashes: int = 5
@@ -121,13 +124,6 @@ def _is_number(value: object) -> bool:
 
 
 def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
-    check_fractions(settings, refuse)
-    check_idle_usage(settings, refuse)
-    for name in ("min_change", "confidence"):
-        if getattr(settings, name) < 0:
-            refuse(name, getattr(settings, name), "0 or more")
-    if settings.min_samples < 1:
-        refuse("min_samples", settings.min_samples, "1 or more")
     if settings.enqueue_timeout_seconds < 0 and settings.enqueue_timeout_seconds != -1:
         refuse(
             "enqueue_timeout_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever"
@@ -135,8 +131,6 @@ def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
     check_numbers(
         {**vars(settings), "enqueue_timeout_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse
     )
-    if not 0 < settings.default_weight <= 1e6:
-        refuse("default_weight", settings.default_weight, "seconds above 0 and at most 1e6")
     for name, seconds in settings.weights.items():
         if not 0 < seconds <= 1e6:
             refuse(
