@@ -114,7 +114,7 @@ def carry_out(
             settings,
             plan_text,
             sense=sense,
-            run=lambda make: make(watch).run(),
+            watch=watch,
         )
     finally:
         store.close()

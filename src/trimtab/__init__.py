@@ -9,11 +9,22 @@ __version__ = "0.1.0"
 __all__ = [
     "BALANCERS",
     "Balancer",
+    "Done",
+    "ExecutionControl",
+    "ExecutionEvent",
+    "ExecutionOutcome",
+    "Interrupted",
+    "Measurement",
     "Plan",
+    "PreparedExecution",
+    "Refused",
     "Snapshot",
+    "Stopped",
     "TrimtabError",
     "__version__",
+    "apply",
     "make_plan",
+    "measure",
     "measures",
     "moves",
     "plan_text",
@@ -21,6 +32,7 @@ __all__ = [
     "read_plan",
     "read_snapshot",
     "replay",
+    "resume",
     "tables",
     "usage",
     "write_plan",
@@ -34,7 +46,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'trimtab' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module("trimtab.api"), name)
+    module = "trimtab.executions.measuring" if name == "Measurement" else "trimtab.api"
+    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 

@@ -7,17 +7,29 @@ At run time `trimtab.api` finds the balancer by the value's kind, and names no b
 from pathlib import Path
 from typing import TypeAlias, overload
 
+from trimtab.act.control import ExecutionControl as ExecutionControl
+from trimtab.api import apply as apply
+from trimtab.api import measure as measure
 from trimtab.api import measures as measures
 from trimtab.api import moves as moves
 from trimtab.api import plan_text as plan_text
 from trimtab.api import predicted as predicted
 from trimtab.api import replay as replay
+from trimtab.api import resume as resume
 from trimtab.api import tables as tables
 from trimtab.api import usage as usage
 from trimtab.api import write_plan as write_plan
 from trimtab.api import write_snapshot as write_snapshot
 from trimtab.balancers import BALANCERS as BALANCERS
 from trimtab.balancers import Balancer as Balancer
+from trimtab.executions import Done as Done
+from trimtab.executions import ExecutionEvent as ExecutionEvent
+from trimtab.executions import ExecutionOutcome as ExecutionOutcome
+from trimtab.executions import Interrupted as Interrupted
+from trimtab.executions import PreparedExecution as PreparedExecution
+from trimtab.executions import Refused as Refused
+from trimtab.executions import Stopped as Stopped
+from trimtab.executions.measuring import Measurement as Measurement
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.keys.plan import KeysPlan
@@ -34,11 +46,22 @@ __version__: str
 __all__ = [
     "BALANCERS",
     "Balancer",
+    "Done",
+    "ExecutionControl",
+    "ExecutionEvent",
+    "ExecutionOutcome",
+    "Interrupted",
+    "Measurement",
     "Plan",
+    "PreparedExecution",
+    "Refused",
     "Snapshot",
+    "Stopped",
     "TrimtabError",
     "__version__",
+    "apply",
     "make_plan",
+    "measure",
     "measures",
     "moves",
     "plan_text",
@@ -46,6 +69,7 @@ __all__ = [
     "read_plan",
     "read_snapshot",
     "replay",
+    "resume",
     "tables",
     "usage",
     "write_plan",

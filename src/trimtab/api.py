@@ -7,16 +7,29 @@ shows them and says what is stable.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from trimtab import executions
+from trimtab.act.control import ExecutionControl
 from trimtab.balancers import BALANCERS, Balancer, balancer_named
 from trimtab.balancers.planning import opened_plan, planner_of
 from trimtab.balancers.settings import read_settings
+from trimtab.executions import (
+    Done,
+    ExecutionContext,
+    ExecutionEvent,
+    ExecutionOutcome,
+    Interrupted,
+    PreparedExecution,
+    Refused,
+    Stopped,
+)
 from trimtab.extras import require
 from trimtab.files.snapshot_format import format_of
 from trimtab.model.documents import SnapshotReference
@@ -27,13 +40,22 @@ from trimtab_common.errors import InputError, TrimtabError, did_you_mean
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from trimtab.executions.measuring import Measurement
     from trimtab.observe.lake.open_tables import OpenTables
 
 __all__ = [
     "BALANCERS",
     "Balancer",
+    "Done",
+    "ExecutionControl",
+    "ExecutionEvent",
+    "ExecutionOutcome",
+    "Interrupted",
     "Plan",
+    "PreparedExecution",
+    "Refused",
     "Snapshot",
+    "Stopped",
     "TrimtabError",
 ]  # which trimtab takes from here, with the functions
 
@@ -262,6 +284,166 @@ def replay(
             raise InputError(f"{name} is no choice of replays of {chosen.name}: {hint}")
     rows = figures(_path("recording", recording), strategies, **request)
     return _frames().from_dict(rows, orient="index").rename_axis("strategy")
+
+
+def apply(
+    plan: Plan[Any],
+    cluster: str,
+    *,
+    settings: str | Path | None = None,
+    state: str | Path | None = None,
+    lake: str | Path | None = None,
+    skip_changed: bool = False,
+    confirm: Callable[[PreparedExecution], bool] = lambda prepared: True,
+    control: ExecutionControl | None = None,
+    notify: Callable[[ExecutionEvent], None] = lambda event: None,
+    **overrides: object,
+) -> ExecutionOutcome:
+    """Execute a plan on its cluster in batches, to its end; this changes the cluster.
+
+    Temporary settings of the cluster, such as throttles, are always restored. `resume` continues an execution
+    whose process was killed.
+
+    Parameters
+    ----------
+    cluster
+        An address like `kafka://host:9092`, or the name of a cluster in the settings.
+    settings
+        A settings file; None for `trimtab.toml` in the working folder if there is one. Environment variables
+        are not read.
+    state
+        Folder of the journal; None for that of `TRIMTAB_STATE`, else the usual one.
+    lake
+        A folder or an address; None for that of `TRIMTAB_LAKE`, else the usual one.
+    skip_changed
+        Whether parts of the plan that no longer fit the cluster are left out, instead of refusing the plan.
+    confirm
+        Receives the steps before anything changes, and answers whether to start.
+    control
+        Stops or cancels the execution, from another thread or from a signal handler.
+    notify
+        Receives messages and progress, in the calling thread.
+    overrides
+        Settings of the table `[execution]` by name, like `throttle=5_000_000`.
+
+    Returns
+    -------
+    Done | Stopped | Refused | Interrupted
+        The outcome; `Refused` and `Interrupted` name their reasons.
+
+    Raises
+    ------
+    TrimtabError
+        If a setting or the name of the cluster is wrong.
+    """
+    _balancer_of_plan(plan)
+    context = _execution_context(cluster, settings, state, lake, notify, overrides)
+    return executions.apply(plan, context, skip_changed=skip_changed, confirm=confirm, control=control)
+
+
+def resume(
+    execution: int | None,
+    cluster: str,
+    *,
+    request: Literal["stop", "cancel"] | None = None,
+    settings: str | Path | None = None,
+    state: str | Path | None = None,
+    lake: str | Path | None = None,
+    control: ExecutionControl | None = None,
+    notify: Callable[[ExecutionEvent], None] = lambda event: None,
+    **overrides: object,
+) -> ExecutionOutcome:
+    """Continue an execution that no process runs, or stop or cancel it.
+
+    Parameters
+    ----------
+    execution
+        Its id in the journal; None for the newest.
+    request
+        `stop` or `cancel` ends the execution; None continues it.
+    overrides
+        Settings of the table `[execution]` that replace those with which the execution was started.
+
+    The other parameters and the returned values are those of `apply`.
+
+    Raises
+    ------
+    TrimtabError
+        If the journal has no such execution, or a setting or the name of the cluster is wrong.
+    """
+    context = _execution_context(cluster, settings, state, lake, notify, overrides)
+    return executions.resume(
+        execution, context, request=request, new_settings=bool(overrides), control=control
+    )
+
+
+def measure(
+    execution: int | None = None,
+    cluster: str | None = None,
+    *,
+    ticks: int = 10,
+    live_seconds: float | None = None,
+    settings: str | Path | None = None,
+    state: str | Path | None = None,
+    lake: str | Path | None = None,
+    stop: Event | None = None,
+    notify: Callable[[ExecutionEvent], None] = lambda event: None,
+) -> Measurement:
+    """Compare the load before an execution with the load after it.
+
+    Parameters
+    ----------
+    execution
+        Its id in the journal; None for the newest.
+    cluster
+        The cluster of fresh samples; without `live_seconds` it is not used.
+    ticks
+        Maximum number of samples of each side.
+    live_seconds
+        Duration of fresh samples of the cluster, which Spark processes; None to read all samples from the
+        lake.
+    stop
+        Ends fresh samples early.
+
+    The other parameters are those of `apply`.
+
+    Returns
+    -------
+    Measurement
+        Its `effect` is `helped`, `nothing` or `worse`; `comparison` has the figures.
+
+    Raises
+    ------
+    TrimtabError
+        If the execution has not ended, or there are too few samples from before or after it.
+    """
+    from trimtab.executions import measuring
+
+    context = _execution_context(cluster, settings, state, lake, notify, {})
+    return measuring.measure(execution, context, ticks=ticks, live_seconds=live_seconds, stop=stop)
+
+
+def _execution_context(
+    cluster: str | None,
+    settings: str | Path | None,
+    state: str | Path | None,
+    lake: str | Path | None,
+    notify: Callable[[ExecutionEvent], None],
+    overrides: Mapping[str, object],
+) -> ExecutionContext:
+    from trimtab.balancers.clusters import connection_of
+    from trimtab.files.machine import lake_place, state_folder
+
+    words = [word for name, value in overrides.items() for word in _overrides(f"execution.{name}", value)]
+    read = read_settings(None if settings is None else _path("settings", settings), words, {})
+    choice = None if cluster is None else (cluster, "cluster")
+    return ExecutionContext(
+        state_folder=state_folder() if state is None else _path("state", state),
+        lake=lake_place(lake),
+        settings=read,
+        connect=lambda system: connection_of(read, system, choice),
+        notify=notify,
+    )
 
 
 def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> OpenTables:

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import trimtab
 from support.plans import plan_of
 from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
 from trimtab.files.replicas.plan import write_plan
@@ -136,6 +138,42 @@ def test_a_plan_is_printed_applied_and_then_complete(operator: Operator) -> None
     code, _, shown = operator.type(*operator.on_cluster("apply", plan, "--yes"))
     assert code == 0
     assert "3 of 3 partitions are already as planned" in shown
+
+
+def test_public_functions_apply_stop_and_resume(operator: Operator) -> None:
+    """By the public functions: a thread stops the first copy, which finishes; `resume` does the others."""
+    plan = trimtab.read_plan(operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)}))
+    state, lake, address = (
+        operator.folder / "program",
+        operator.folder,
+        f"kafka://{operator.sandbox.bootstrap}",
+    )
+    control = trimtab.ExecutionControl()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            trimtab.apply,
+            plan,
+            address,
+            state=state,
+            lake=lake,
+            control=control,
+            throttle=4_000_000,
+            initial_copies_per_broker=1,
+        )
+        operator.wait_until(operator.reassigning)
+        busy = trimtab.apply(plan, address, state=operator.folder / "other", lake=lake)
+        assert isinstance(busy, trimtab.Refused)
+        assert busy.kind == "busy"
+        control.stop()
+        outcome = running.result(PATIENCE_SECONDS)
+    assert isinstance(outcome, trimtab.Stopped)
+    assert outcome.receipt.status == "stopped"
+    operator.assert_clean()
+    operator.assert_replicas((1, 3), BEFORE, BEFORE)
+    resumed = trimtab.resume(None, address, state=state, lake=lake, throttle="none")
+    assert isinstance(resumed, trimtab.Done)
+    operator.assert_clean()
+    operator.assert_replicas((1, 3), (1, 3), (1, 3))
 
 
 def test_without_a_terminal_confirmation_fails(operator: Operator) -> None:

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from support.local_paths import local
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.balancers import Balancer
-from trimtab.cli.apply import open_store
+from trimtab.executions import open_store
+from trimtab.files.machine import state_folder
 from trimtab.model.load import imbalance
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
@@ -75,7 +76,7 @@ def journal(level: Balancer, plan: Any, begun: float, ended: float | None) -> in
     """An execution of a plan without steps, from `begun` to `ended`, or still running; its id."""
     acting = level.executor()
     plan = replace(plan, snapshot=replace(plan.snapshot, cluster="orders"))
-    with open_store() as store:
+    with open_store(state_folder()) as store:
         state = acting.new_execution("id", (), acting.settings(), begun)
         number = store.journal.create(
             state, "orders", level.plan().to_bytes(plan).decode(), "test@here, process 0", {}

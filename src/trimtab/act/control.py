@@ -1,12 +1,13 @@
 """Executions of plans from outside: prepare, begin, run, resume, stop and cancel; the same for all balancers.
 
 `Runner` performs an execution's commands on a cluster, reports their results to the state machine, and writes
-each state to the journal before the command that follows from it. The functions below it are the pieces of
-`trimtab apply` and `trimtab execution`; commands print, ask and watch between them.
+each state to the journal before the command that follows from it. The functions below it are the parts from
+which `trimtab.executions` puts together apply, resume and cancel.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, cast
 
@@ -44,6 +45,32 @@ NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""
 
 
+class ExecutionControl:
+    """Stops or cancels an execution from another thread or from a signal handler.
+
+    A stop lets the steps in flight finish. A cancel rolls them back where the balancer can do that.
+    """
+
+    def __init__(self) -> None:
+        self._requests: deque[type[StopRequested] | type[CancelRequested]] = deque()
+
+    def stop(self) -> None:
+        """Request a stop: steps in flight finish."""
+        self._requests.append(StopRequested)
+
+    def cancel(self) -> None:
+        """Request a cancel: steps in flight are rolled back."""
+        self._requests.append(CancelRequested)
+
+    def __bool__(self) -> bool:
+        """Whether a request waits to be read."""
+        return bool(self._requests)
+
+    def pop(self) -> type[StopRequested] | type[CancelRequested]:
+        """Remove and return the oldest request."""
+        return self._requests.popleft()
+
+
 class Runner(Generic[StateT]):
     """Runs one execution to its end in the calling thread.
 
@@ -58,7 +85,9 @@ class Runner(Generic[StateT]):
     state
         As the journal has it.
     watch
-        Told the state after every event.
+        Receives the state after every event.
+    control
+        Stops or cancels the execution.
     clock, sleep
         Time.
     """
@@ -74,6 +103,7 @@ class Runner(Generic[StateT]):
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         watch: Callable[[StateT], None] | None = None,
+        control: ExecutionControl | None = None,
     ) -> None:
         self._machine = machine
         self._journal = journal
@@ -83,15 +113,15 @@ class Runner(Generic[StateT]):
         self._watch = watch
         self._clock = clock
         self._sleep = sleep
-        self._requested: list[type[StopRequested] | type[CancelRequested]] = []
+        self._control = ExecutionControl() if control is None else control
 
     def stop(self) -> None:
-        """Ask for a stop; may be called from a signal handler."""
-        self._requested.append(StopRequested)
+        """Request a stop; may be called from a signal handler."""
+        self._control.stop()
 
     def cancel(self) -> None:
-        """Ask for a cancel; may be called from a signal handler."""
-        self._requested.append(CancelRequested)
+        """Request a cancel; may be called from a signal handler."""
+        self._control.cancel()
 
     def run(self) -> StateT:
         """Run until the execution has a final status, and return its last state.
@@ -151,8 +181,8 @@ class Runner(Generic[StateT]):
     def _poll_requests(self) -> bool:
         """Feed what was asked by signals or by other processes; nothing that changes is ordered meanwhile."""
         events: list[Event] = []
-        while self._requested:
-            events.append(self._requested.pop(0)(self._clock()))
+        while self._control:
+            events.append(self._control.pop()(self._clock()))
         for what, by in self._journal.pop_requests(self._execution):
             kind = CancelRequested if what == "cancel" else StopRequested
             events.append(kind(self._clock(), f"{what} asked by {by}"))
@@ -177,13 +207,12 @@ class Runner(Generic[StateT]):
         """Wait in naps, so that a request to stop is not left waiting; renew the lease meanwhile."""
         if self._lease is not None:
             self._lease.check()
-        while not self._requested and (left := until - self._clock()) > 0:
+        while not self._control and (left := until - self._clock()) > 0:
             self._sleep(min(left, NAP_SECONDS))
 
 
 Watch = Callable[[StateT], None]
-Run = Callable[[Callable[[Watch[StateT]], Runner[StateT]]], StateT]
-"""Runs a runner to its end; given what makes one, to be told whom to tell its states."""
+"""Receives the state of an execution after every event."""
 ProgressCallback = Callable[[str], None]
 
 
@@ -238,8 +267,9 @@ def runner_of(
     sense: Any = None,
     watch: Watch[StateT] | None = None,
     settings: SettingsT | None = None,
+    control: ExecutionControl | None = None,
 ) -> Runner[StateT]:
-    """A runner that goes on from wherever the journal has it; other settings than then may be given."""
+    """A runner that continues from the state in the journal; `settings` replace those of the journal."""
     state = state_of(acting, store, execution)
     if settings is not None:
         state = acting.with_settings(state, settings)
@@ -248,7 +278,15 @@ def runner_of(
         lease.set_execution(execution)
     machine = acting.machine(port, store.clock, sense)
     return Runner(
-        machine, store.journal, lease, execution, state, clock=store.clock, sleep=store.sleep, watch=watch
+        machine,
+        store.journal,
+        lease,
+        execution,
+        state,
+        clock=store.clock,
+        sleep=store.sleep,
+        watch=watch,
+        control=control,
     )
 
 
@@ -271,21 +309,29 @@ def run_to_completion(
     *,
     facts: Mapping[str, Any] | None = None,
     sense: Any = None,
-    run: Run[StateT],
+    watch: Watch[StateT] | None = None,
+    control: ExecutionControl | None = None,
+    started: Callable[[int], None] = lambda execution: None,
     print_progress: ProgressCallback = lambda line: None,
 ) -> Receipt[Any]:
-    """Carry a prepared plan out to its end: lease, journal, execution, receipt.
+    """Execute a prepared plan to its end: lease, journal, execution, receipt.
+
+    Parameters
+    ----------
+    started
+        Receives the id of the execution once the journal has it.
 
     Raises
     ------
     ActError
-        If another trimtab acts there, an earlier execution is interrupted, or the cluster is out of reach for
-        too long.
+        If another trimtab acts there, an earlier execution is interrupted, or the cluster cannot be reached
+        for too long.
     """
     with store.lease(port, prepared.cluster_id, settings, print_progress) as lease:
         execution = begin(acting, store, prepared, settings, plan_text, facts)
-        state = run(lambda watch: runner_of(acting, store, port, lease, execution, sense=sense, watch=watch))
-        return acting.receipt(store.journal.entry(execution), state, sense)
+        started(execution)
+        runner = runner_of(acting, store, port, lease, execution, sense=sense, watch=watch, control=control)
+        return acting.receipt(store.journal.entry(execution), runner.run(), sense)
 
 
 def resume(
@@ -298,25 +344,29 @@ def resume(
     changed: SettingsT | None = None,
     request: str | None = None,
     sense: Any = None,
-    run: Run[StateT],
+    watch: Watch[StateT] | None = None,
+    control: ExecutionControl | None = None,
+    started: Callable[[int], None] = lambda execution: None,
     print_progress: ProgressCallback = lambda line: None,
 ) -> Receipt[Any]:
-    """Go on with an execution that nobody runs, or stop or cancel it, up to its receipt.
+    """Continue an execution that no process runs, or stop or cancel it, up to its receipt.
 
     Parameters
     ----------
     settings
-        How long a lease lasts.
+        Settings of the lease.
     changed
-        Settings that replace those it was begun with.
+        Settings that replace those of the journal.
     request
-        `stop` or `cancel`; None to go on.
+        `stop` or `cancel`; None to continue.
+    started
+        Receives the id of the execution once this process runs it.
 
     Raises
     ------
     ActError
-        If another trimtab acts there, another execution of the cluster is interrupted, too, or the cluster is
-        out of reach for too long.
+        If another trimtab acts there, another execution of the cluster is interrupted too, or the cluster
+        cannot be reached for too long.
     """
     with store.lease(port, entry.cluster_id, settings, print_progress, besides=entry.id) as lease:
         store.journal.pop_requests(entry.id)  # meant for a process that is gone
@@ -328,12 +378,11 @@ def resume(
                 print_progress(f"warning: {warning}")
         else:
             store.journal.request(entry.id, request, "you", store.clock())
-        state = run(
-            lambda watch: runner_of(
-                acting, store, port, lease, entry.id, sense=sense, watch=watch, settings=changed
-            )
+        started(entry.id)
+        runner = runner_of(
+            acting, store, port, lease, entry.id, sense=sense, watch=watch, settings=changed, control=control
         )
-        return acting.receipt(store.journal.entry(entry.id), state, sense)
+        return acting.receipt(store.journal.entry(entry.id), runner.run(), sense)
 
 
 def require_unfinished(entry: ExecutionSummary) -> None:

@@ -260,6 +260,20 @@ def staleness_warnings(
     return [f"{one}; make a new snapshot and a new plan unless you know better" for one in found]
 
 
+class PlanChangedError(ActError):
+    """The cluster has changed since the plan was made.
+
+    Attributes
+    ----------
+    differences
+        Each part of the plan that no longer fits, as a sentence.
+    """
+
+    def __init__(self, message: str, differences: Iterable[object]) -> None:
+        super().__init__(message)
+        self.differences = tuple(map(str, differences))
+
+
 KeyT = TypeVar("KeyT")
 FitT = TypeVar("FitT", bound=str)
 
@@ -279,7 +293,7 @@ class PlanDrift(Generic[KeyT, FitT]):
 
         Raises
         ------
-        ActError
+        PlanChangedError
             Naming them; not with `rebase`, which leaves them out.
         """
         if not self.differences or rebase:
@@ -287,8 +301,9 @@ class PlanDrift(Generic[KeyT, FitT]):
         shown = "\n  ".join(str(difference) for difference in self.differences[:MAX_LISTED])
         more = len(self.differences) - MAX_LISTED
         tail = f"\n  and {more} more" if more > 0 else ""
-        raise ActError(
+        raise PlanChangedError(
             f"the plan does not fit the cluster any more: {len(self.differences)} of its "
             f"{len(self.fit)} {changed} since it was made:\n  {shown}{tail}\n"
-            "make a new plan, or apply what still fits with --skip-changed"
+            "make a new plan, or apply what still fits with --skip-changed",
+            self.differences,
         )

@@ -13,7 +13,7 @@ from trimtab.act.execution.port import ClaimPort
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import FINAL, AnyExecution, ExecutionStatus
 from trimtab.act.executor import BALANCER, ExecutionSummary, StateCodecs
-from trimtab.act.lease import Lease, clock_text, locked, this_process
+from trimtab.act.lease import ClusterBusyError, Lease, clock_text, locked, this_process
 from trimtab.model.errors import ActError
 
 SCHEMA_VERSION = 2
@@ -341,7 +341,7 @@ class ExecutionStore:
     def _require_uninterrupted(self, cluster_id: str, besides: int | None) -> None:
         for entry in self.journal.entries(cluster_id):
             if entry.id != besides and ExecutionStatus(entry.status) not in FINAL:
-                raise ActError(
+                raise ClusterBusyError(
                     f"execution {entry.id} of cluster {cluster_id} was interrupted ({entry.owner}, begun "
                     f"{clock_text(entry.created_at)}): go on with `trimtab execution resume {entry.id}`, or "
                     f"clean up with `trimtab execution cancel {entry.id}`"

@@ -94,10 +94,14 @@ def parse_holder(text: str) -> LeaseHolder | None:
         return None
 
 
-def lease_conflict(holder: LeaseHolder | None, cluster_id: str) -> ActError:
-    """The answer to whoever wants to act on a cluster while that one does; None: nobody knows who it is."""
+class ClusterBusyError(ActError):
+    """Another trimtab acts on the cluster, or an interrupted execution must end first."""
+
+
+def lease_conflict(holder: LeaseHolder | None, cluster_id: str) -> ClusterBusyError:
+    """The error of a process that wants to act while the holder does; None: the holder is not known."""
     who, number = ("another trimtab", "") if holder is None else (str(holder), holder.number)
-    return ActError(
+    return ClusterBusyError(
         f"{who} is acting on cluster {cluster_id}: wait until it is through, or stop it with `trimtab "
         f"execution stop{number}` where it runs (`trimtab execution resume{number}` goes on there)"
     )

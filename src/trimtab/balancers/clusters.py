@@ -131,6 +131,30 @@ def only_cluster(settings: Settings, system: System, subject: str = "--cluster")
     )
 
 
+def connection_of(settings: Settings, system: System, choice: tuple[str, str] | None) -> Any:
+    """A connection to a cluster of a system: the chosen one, or the only one of the settings.
+
+    Parameters
+    ----------
+    choice
+        The name or address of the cluster, and the option or variable that gives it; None for none.
+
+    Raises
+    ------
+    SettingsError
+        If the choice is a cluster of another system, none is named, or a value is wrong.
+    """
+    if choice is None:
+        return only_cluster(settings, system).connection()
+    found = cluster_named(settings, *choice)
+    if found.system != system:
+        raise SettingsError(
+            f"{choice[1]} {choice[0]} is a {found.system.title} cluster, and a {system.title} cluster is "
+            f"needed: write it like {system.address.example}"
+        )
+    return found.connection()
+
+
 def connection_keys(system: System) -> tuple[type[Any], tuple[str, ...]]:
     """The dataclass of a connection, and its further keys: the file of each secret."""
     kind = get_type_hints(system.connection())["return"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
@@ -445,7 +445,7 @@ def apply(
     (steps in flight finish), twice cancels (copies are rolled back; unloads cannot be). A killed execution
     can be resumed. Exit code 0: finished; 1: steps are left, or the plan was rejected; 2: invalid input.
     """
-    from trimtab.cli import apply as body
+    from trimtab.cli import execution as body
 
     where = command_context(lake, settings, overrides, cluster, values)
     body.apply(plan, where, yes=yes, dry_run=dry_run, rebase=rebase, back=back, as_json=as_json)
@@ -468,7 +468,7 @@ def show_execution(execution: int | None = ID, as_json: bool = JSON) -> None:
     body.show(execution, as_json=as_json)
 
 
-def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
+def _on_a_cluster(name: Literal["resume", "stop", "cancel"], story: str) -> Callable[..., None]:
     def command(
         execution: int | None = ID,
         cluster: str | None = CLUSTER,
@@ -480,13 +480,13 @@ def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
         from trimtab.cli import execution as body
 
         where = command_context(lake, settings, overrides, cluster)
-        body.REQUESTS[name](execution, where, as_json=as_json)
+        body.request(name, execution, where, as_json=as_json)
 
     command.__doc__ = story
     return command
 
 
-_STORIES = {
+_STORIES: Final[dict[Literal["resume", "stop", "cancel"], str]] = {
     "resume": "Resume an interrupted, stopped or cancelled execution.",
     "stop": "Stop an execution: steps in flight finish, the others can be resumed later.",
     "cancel": """Cancel an execution: steps in flight are rolled back, completed steps stay.
@@ -526,7 +526,7 @@ def measure(
     later samples itself, from the cluster that the settings or an option name. The last line is the result.
     Exit code 0: every goal holds, under a comparable load; 1: otherwise, or too few samples.
     """
-    from trimtab.cli import measure as body
+    from trimtab.cli import execution as body
 
     where = command_context(lake, settings, overrides, cluster)
     body.measure(execution, ticks, plot, long if live else None, where, as_json=as_json)

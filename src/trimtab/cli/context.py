@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimtab.balancers import System, systems
 from trimtab.balancers.clusters import (
@@ -16,14 +17,18 @@ from trimtab.balancers.clusters import (
     Cluster,
     cluster_named,
     clusters_of,
+    connection_of,
     is_address,
-    only_cluster,
     system_by_scheme,
 )
 from trimtab.balancers.settings import read_settings
+from trimtab.files.machine import state_folder
 from trimtab.files.store import Location
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Override, Overrides, Settings
+
+if TYPE_CHECKING:
+    from trimtab.executions import ExecutionContext, ExecutionEvent
 
 
 @dataclass(frozen=True)
@@ -99,16 +104,21 @@ class CommandContext:
         SettingsError
             If a cluster of another system is chosen, none is named, or a value is wrong.
         """
-        found = self.chosen(settings)
-        if found is None:
-            return only_cluster(settings, system).connection()
-        if found.system != system:
-            assert self.choice is not None
-            raise SettingsError(
-                f"{self.choice[1]} {self.choice[0]} is a {found.system.title} cluster, and a {system.title} "
-                f"cluster is needed: write it like {system.address.example}"
-            )
-        return found.connection()
+        return connection_of(settings, system, self.choice)
+
+    def execution_context(
+        self, settings: Settings, notify: Callable[[ExecutionEvent], None]
+    ) -> ExecutionContext:
+        """The place of executions: the state folder, the lake, and the clusters of the settings."""
+        from trimtab.executions import ExecutionContext
+
+        return ExecutionContext(
+            state_folder=state_folder(),
+            lake=self.lake,
+            settings=settings,
+            connect=partial(self.connection, settings=settings),
+            notify=notify,
+        )
 
     def names_an_address(self) -> bool:
         """Whether the chosen cluster is an address, not a name or the id of a cluster of the lake."""

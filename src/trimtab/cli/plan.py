@@ -13,11 +13,13 @@ from typing import Any
 
 import typer
 
+from trimtab.act.executor import staleness_warnings
 from trimtab.balancers import Balancer
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.balancers.planning import opened_plan, plan_balancer
 from trimtab.balancers.settings import execution_settings, read_settings
-from trimtab.cli.apply import known_staleness_warnings
+from trimtab.executions import known_executions
+from trimtab.files.machine import state_folder
 from trimtab.report.formats import announce_compilation, duration_text, fitted, print_progress, warn
 from trimtab_common.errors import InputError
 
@@ -44,7 +46,8 @@ def plan(
     reference = planned.plan.snapshot
     words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
     how = execution_settings(read_settings(request.settings, words, os.environ), balancer)
-    warnings = known_staleness_warnings(reference, how.max_plan_age_seconds)
+    known = known_executions(state_folder())
+    warnings = staleness_warnings(reference, known, time.time(), how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":
         own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}

@@ -18,6 +18,7 @@ from rich.live import Live
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.balancers.clusters import Cluster
 from trimtab.cli.context import CommandContext
+from trimtab.files.machine import state_folder
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
 from trimtab.model.goals import GoalStatus, GoalViolation, goal_status, out_of_service, violations_not_in
@@ -96,9 +97,10 @@ def _missed_by_samples(
     if not hasattr(snapshot, "partitions"):
         return ()
     # The journal is a database, which most looks at a cluster do not need.
-    from trimtab.cli.apply import known_executions
+    from trimtab.executions import known_executions
 
-    ended = [one.ended_at or one.created_at for one in known_executions() if one.cluster == cluster]
+    known = known_executions(state_folder())
+    ended = [one.ended_at or one.created_at for one in known if one.cluster == cluster]
     after = datetime.datetime.fromtimestamp(max(ended), datetime.UTC) if ended else None
     found = measured_between(lake, cluster, TICKS, after, None, settling=SETTLING)
     if found is None or found.instants < MIN_SAMPLES:

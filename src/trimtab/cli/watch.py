@@ -1,4 +1,4 @@
-"""Work under signals: the first one lets what is in hand finish; an execution also shows its progress."""
+"""Signals and progress of long commands: the first signal lets the work in hand finish."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-from trimtab.act.control import Runner
-from trimtab.act.execution.state import AnyExecution
-
-StateT = TypeVar("StateT", bound=AnyExecution)
 
 LINE_SECONDS = 5.0
-"""How often a line of progress is written where there is no terminal to rewrite it on."""
+"""Minimum time between two lines of progress where no terminal rewrites a line."""
 
 
 def stop_on_signals() -> threading.Event:
@@ -31,52 +25,31 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-def run_watched(
-    make: Callable[[Callable[[StateT], None]], Runner[StateT]],
-    line: Callable[[StateT], str],
-    *,
-    cancelling: str,
-) -> StateT:
-    """Run to the end with progress on standard error.
-
-    Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back, where
-    the balancer can do that).
+def handled_signals(handle: Callable[[int, int], None]) -> Callable[[], None]:
+    """Handle SIGINT and SIGTERM; returns a function that restores the previous handlers.
 
     Parameters
     ----------
-    make
-        The runner, to be told whom to tell its states.
-    line
-        A state in one line.
-    cancelling
-        What a cancel does, for people.
+    handle
+        Receives the number of the signal, and the number of signals so far.
     """
-    screen = _ProgressLine()
-    runner = make(lambda state: screen.show(line(state)))
-    asked = 0
+    count = 0
 
-    def interrupted(number: int, frame: Any) -> None:
-        nonlocal asked
-        asked += 1
-        if number == signal.SIGTERM or asked == 1:
-            runner.stop()
-            screen.print_line("stopping: what is in flight will finish; Ctrl-C again cancels instead")
-        elif asked == 2:
-            runner.cancel()
-            screen.print_line(f"cancelling: {cancelling}")
-        else:
-            screen.print_line("still cleaning up; it can be killed and resumed later, too")
+    def received(number: int, _: object) -> None:
+        nonlocal count
+        count += 1
+        handle(number, count)
 
-    previous = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        return runner.run()
-    finally:
-        screen.close()
+    previous = {number: signal.signal(number, received) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
+    return restore
 
-class _ProgressLine:
+
+class ProgressLine:
     """One line that is rewritten on a terminal, or a line now and then elsewhere."""
 
     def __init__(self) -> None:

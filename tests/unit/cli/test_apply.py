@@ -13,7 +13,8 @@ from trimtab.act.control import begin, prepare
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.apply import open_store
+from trimtab.executions import open_store
+from trimtab.files.machine import state_folder
 from trimtab.files.replicas.plan import plan_bytes, write_plan
 
 
@@ -45,7 +46,7 @@ def test_a_brokers_own_throttle_is_reported_on_resume(
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
     plan = plan_of(("t", 0, (1, 2), (1, 3)))
-    with open_store() as store:
+    with open_store(state_folder()) as store:
         prepared = prepare(EXECUTOR, SimulatedPort(cluster), plan)
         begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(plan).decode())
     for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE)):

@@ -18,7 +18,8 @@ from trimtab.act.lease import holder_text, this_process
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.apply import open_store
+from trimtab.executions import open_store
+from trimtab.files.machine import state_folder
 from trimtab.files.replicas.plan import plan_bytes, write_plan
 from trimtab.model.replicas.plan import Plan
 
@@ -71,7 +72,7 @@ def test_while_an_execution_runs_a_second_one_names_it(
     monkeypatch.setattr("trimtab.act.lease.RECHECK_SECONDS", 0.0)
     port = SimulatedPort(cluster)
     with (
-        open_store() as store,
+        open_store(state_folder()) as store,
         store.lease(port, cluster.cluster_id, ReplicasExecutionSettings(), print) as lease,
     ):
         prepared = prepare(EXECUTOR, port, PLAN)
@@ -97,7 +98,7 @@ def test_after_a_kill_resume_is_named(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In its own state folder: refused, whatever has become of the partitions meanwhile."""
-    with open_store() as store:
+    with open_store(state_folder()) as store:
         prepared = prepare(EXECUTOR, SimulatedPort(cluster), PLAN)
         begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
     cluster.controller.reassign("t", 0, [1, 3])

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+import trimtab
 from support.bundle_plans import bundle_plan_of
 from support.local_paths import local
 from support.measured_lake import Loads, journal, publish, rows_at
@@ -17,7 +19,7 @@ from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.app import main
-from trimtab.cli.context import CommandContext
+from trimtab.executions import ExecutionContext
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction
@@ -336,15 +338,39 @@ def test_live_samples_replace_missing_ones(
     taken: list[object] = []
 
     @contextmanager
-    def fresh(found: Balancer, where: CommandContext, seconds: float) -> Iterator[Path]:
+    def fresh(found: Balancer, where: ExecutionContext, seconds: float, stop: Event) -> Iterator[Path]:
         taken.append((found.name, seconds))
         yield tmp_path / "now"
 
-    monkeypatch.setattr("trimtab.cli.collect.fresh_lake", fresh)
+    monkeypatch.setattr("trimtab.executions.measuring.fresh_lake", fresh)
     code, told, _ = run(capsys, "--live", "--duration", "2m")
     assert taken == [(level.name, 120.0)]
     assert (code, told.splitlines()[-1]) == (0, "Balanced: every goal holds, by measurement.")
     assert "50.0%" in told, "before is the lake's"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [(UNEVEN, EVEN, "helped"), (UNEVEN, UNEVEN, "nothing"), (EVEN, EVEN, "nothing"), (EVEN, UNEVEN, "worse")],
+)
+def test_measure_returns_the_effect_and_prints_nothing(
+    before: tuple[float, ...],
+    after: tuple[float, ...],
+    effect: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`trimtab.measure` prints nothing; the figures are those of the command."""
+    level = BALANCERS["replicas"]
+    lake_of(level, tmp_path / "lake", everywhere(level, before), everywhere(level, after))
+    journal(level, asked(level), BEGUN, ENDED)
+    found = trimtab.measure(1, state=tmp_path / "state", lake=tmp_path / "lake")
+    assert capsys.readouterr() == ("", "")
+    assert (found.effect, found.is_comparable) == (effect, True)
+    assert found.meets_every_goal == (after == EVEN)
+    assert found.execution.cluster == "orders"
+    _, told, _ = run(capsys, "1", "--json")
+    assert json.loads(told)["effect"] == effect
 
 
 def test_live_samples_are_rejected_for_an_earlier_execution(

@@ -17,7 +17,8 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.apply import open_store
+from trimtab.executions import open_store
+from trimtab.files.machine import state_folder
 
 SKEWED = 0
 """Seed of a plain cluster, uneven, that can be balanced."""
@@ -231,7 +232,7 @@ def test_a_plan_states_the_age_of_its_snapshot_and_later_executions(
     assert " s old" in said.err
     assert "warning" not in said.err
     assert not (tmp_path / "state").exists()
-    with open_store() as store:
+    with open_store(state_folder()) as store:
         for cluster, at, ended in (
             (document["cluster"], -60, True),
             (document["cluster"], 1, False),
