@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from trimtab.balancers import System, systems
 from trimtab_common.errors import SettingsError, did_you_mean
+from trimtab_common.settings import CLUSTERS
 
 if TYPE_CHECKING:
     from trimtab.systems.connection import ClusterTable
     from trimtab_common.settings import Settings, Table
 
-CLUSTERS: Final = "clusters"
-"""The table of the settings with a table for each cluster."""
 ENVIRONMENT_VARIABLE: Final = "TRIMTAB_CLUSTER"
 """Default of `--cluster`."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

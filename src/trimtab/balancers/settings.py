@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.balancers import BALANCERS, Balancer
-from trimtab.balancers.clusters import CLUSTERS, clusters_of
-from trimtab_common.settings import Overrides, RejectCallback, Section, Sections, Settings, load_settings
+from trimtab.balancers.clusters import clusters_of
+from trimtab_common.settings import (
+    CLUSTERS,
+    Overrides,
+    RejectCallback,
+    Section,
+    Sections,
+    Settings,
+    load_settings,
+)
 
 
 def _collect_section() -> Section[Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.balancers.balancer import AddressForm, LazyImport, Option, System, setting_overrides
+from trimtab_common.settings import REDIS_SCHEMES
 
 if TYPE_CHECKING:
     from trimtab.observe.spark.session import SessionSettings
@@ -72,9 +73,7 @@ PULSAR = System(
 REDIS = System(
     name="redis",
     title="Redis",
-    address=AddressForm(
-        ("redis://", "rediss://", "redis+cluster://"), "url", "redis://host:6379/0", lambda address: address
-    ),
+    address=AddressForm(REDIS_SCHEMES, "url", "redis://host:6379/0", lambda address: address),
     connection=LazyImport("trimtab.systems.redis.client:redis_connection"),
     collecting=LazyImport("trimtab.systems.redis.collector:COLLECTING"),
     checking=LazyImport("trimtab.systems.redis.status:server_findings"),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import typer
 
 from trimtab.balancers import BALANCERS, System, systems
-from trimtab.balancers.clusters import CLUSTERS, cluster_named
+from trimtab.balancers.clusters import cluster_named
 from trimtab.balancers.settings import SECTIONS, execution_table
 from trimtab.cli.context import CommandContext
 from trimtab.files.checks import bound, folder_findings
@@ -26,7 +26,7 @@ from trimtab.observe.lake.lake import Lake, lake_age
 from trimtab.report.formats import fitted
 from trimtab.report.status_text import check_lines, lake_finding
 from trimtab_common.errors import SettingsError, TrimtabError
-from trimtab_common.settings import Settings, check_section, read_unchecked, settings_file
+from trimtab_common.settings import CLUSTERS, Settings, check_section, read_unchecked, settings_file
 
 PART = "settings"
 ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"

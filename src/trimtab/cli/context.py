@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.balancers import System, systems
 from trimtab.balancers.clusters import (
-    CLUSTERS,
     ENVIRONMENT_VARIABLE,
     Cluster,
     cluster_named,
@@ -25,7 +24,7 @@ from trimtab.balancers.settings import read_settings
 from trimtab.files.machine import state_folder
 from trimtab.files.store import Location
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import Override, Overrides, Settings
+from trimtab_common.settings import CLUSTERS, Override, Overrides, Settings
 
 if TYPE_CHECKING:
     from trimtab.executions import ExecutionContext, ExecutionEvent

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trimtab_common.errors import SettingsError
+from trimtab_common.files import check_file, load_certificates, read_secret
 from trimtab_common.settings import (
     Section,
     SettingValue,
@@ -56,18 +57,7 @@ class Connection:
         """
         context = ssl.create_default_context()
         context.check_hostname = self.tls_verify_hostname
-        subject = self.tls_ca
-        try:
-            if subject is not None:
-                context.load_verify_locations(cafile=subject)
-            if self.tls_certificate is not None:
-                subject = self.tls_certificate
-                context.load_cert_chain(subject, self.tls_key)
-        except (ssl.SSLError, OSError) as error:
-            raise SettingsError(
-                f"the TLS file {subject} cannot be used ({error}): it must be PEM, and a key must fit its "
-                "certificate"
-            ) from error
+        load_certificates(context, self.tls_ca, self.tls_certificate, self.tls_key)
         return context
 
 
@@ -127,7 +117,7 @@ def connection_of(
             table[secret] = variable
         elif file is not None:
             path = convert(file, Path, f"{label}.{file_key}", cluster.folder)
-            table[secret] = SettingValue(_secret_in(label, file_key, path), str(path))
+            table[secret] = SettingValue(read_secret(f"{label}.{file_key}", path), str(path))
     values = values_of(kind, table, label, cluster.folder)
     try:
         found = kind(**values)
@@ -135,19 +125,5 @@ def connection_of(
         raise SettingsError(f"{label}: {error}") from None
     for key in TLS_FILES:
         if (path := getattr(found, key, None)) is not None:
-            _check_there(label, key, path)
+            check_file(f"{label}.{key}", path)
     return found
-
-
-def _secret_in(section: str, key: str, path: Path) -> str:
-    """The text of a file, without the line end that is not part of it."""
-    _check_there(section, key, path)
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{section}.{key} {path} cannot be read: {error}; correct it") from error
-
-
-def _check_there(section: str, key: str, path: Path) -> None:
-    if not path.is_file():
-        raise SettingsError(f"{section}.{key} names {path}, and there is no such file: correct the path")

@@ -12,11 +12,65 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from trimtab_common.errors import InputError
+from trimtab_common.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 GZIP_MAGIC = b"\x1f\x8b"
+
+
+def check_file(subject: str, path: Path) -> None:
+    """Refuse a setting that names no file.
+
+    Raises
+    ------
+    SettingsError
+        If there is no file at the path.
+    """
+    if not path.is_file():
+        raise SettingsError(f"{subject} names {path}, and there is no such file: correct the path")
+
+
+def read_secret(subject: str, path: Path) -> str:
+    """The password or token in a file, without the line end.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such file, or it is no readable text.
+    """
+    check_file(subject, path)
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{subject} {path} cannot be read: {error}; correct it") from error
+
+
+def load_certificates(
+    context: SSLContext, authorities: Path | None, certificate: Path | None, key: Path | None
+) -> None:
+    """Load PEM files into a TLS context: the trusted authorities, and the certificate of this side.
+
+    Raises
+    ------
+    SettingsError
+        If a file is not PEM, or the key does not fit its certificate.
+    """
+    subject = authorities
+    try:
+        if authorities is not None:
+            context.load_verify_locations(cafile=authorities)
+        if certificate is not None:
+            subject = certificate
+            context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise SettingsError(
+            f"the TLS file {subject} cannot be used ({error}): it must be PEM, and a key must fit its "
+            "certificate"
+        ) from error
 
 
 def read_bytes(path: Path) -> bytes:

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Final, Generic, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -53,6 +53,10 @@ class SettingValue:
             return self.value
 
 
+CLUSTERS: Final = "clusters"
+"""The table that has a table for each cluster."""
+REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://")
+"""How the address of a Redis or Valkey server begins."""
 Table = dict[str, "SettingValue | Table"]
 """A table of settings: each key has a value or a table of its own."""
 

@@ -7,22 +7,25 @@ import inspect
 import time
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.partitioner import DefaultPartitioner
-from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PidAndEpoch
 
-from trimtab_keys.clients.checkpoints import CheckpointStore
-from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
-from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer, SerializedKey
-from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config, check_producer_config
+from trimtab_keys.clients.ordered_consumer import PollingMember, start_offset
+from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer, ProducerAdapter, SerializedKey
+from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
 from trimtab_keys.core.order.messages import PLAIN, Stamp
 from trimtab_keys.format.stamp import without_stamp
 
+if TYPE_CHECKING:
+    from aiokafka.structs import RecordMetadata
+
+T = TypeVar("T")
 POLL_SECONDS: Final = 1.0
 """Interval of the search for batches that are too old; each request searches too."""
 WAITER: Final = "_waiter_future" if hasattr(MessageAccumulator, "waiter") else "_wait_data_future"
@@ -35,7 +38,7 @@ class _TrackedBatch(MessageBatch):  # type: ignore[misc]
     numbered = False
     accumulator: DeadlineAccumulator
 
-    def set_producer_state(self, *state: Any, **named: Any) -> None:
+    def set_producer_state(self, *state: int, **named: int) -> None:
         """It is numbered now, to be sent for the first time."""
         self.numbered = True
         super().set_producer_state(*state, **named)
@@ -67,8 +70,8 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
         return made  # type: ignore[no-any-return]
 
     def drain_by_nodes(
-        self, ignore_nodes: Collection[int], muted_partitions: Collection[Any] = frozenset()
-    ) -> tuple[Any, bool]:
+        self, ignore_nodes: Collection[int], muted_partitions: Collection[TopicPartition] = frozenset()
+    ) -> tuple[dict[int, dict[TopicPartition, MessageBatch]], bool]:
         """What is to be sent now, by node; nothing where the producer needs a new id first."""
         self.expire()
         if not self.numbers_lost:
@@ -107,7 +110,7 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
             await asyncio.sleep(POLL_SECONDS)
             self.expire()
 
-    def _append_batch(self, builder: Any, tp: Any) -> Any:
+    def _append_batch(self, builder: BatchBuilder, tp: TopicPartition) -> MessageBatch:
         batch = super()._append_batch(builder, tp)
         batch.__class__, batch.accumulator = _TrackedBatch, self
         return batch
@@ -139,7 +142,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         rests on.
     """
 
-    _key_serializer: Any
+    _key_serializer: Callable[[object], bytes] | None
 
     def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
         config.setdefault("acks", "all")
@@ -170,12 +173,12 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
-    ) -> Any:
+    ) -> asyncio.Future[RecordMetadata]:
         """As `AIOKafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
 
         A stamp among the headers is another record's, copied with them; it is taken out.
@@ -183,7 +186,10 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         headers = without_stamp(headers)
         guide = self._router
         if guide is None or topic != self._topic or key is None or partition is not None:
-            return await super().send(topic, value, key, partition, timestamp_ms, headers)
+            plain: asyncio.Future[RecordMetadata] = await super().send(
+                topic, value, key, partition, timestamp_ms, headers
+            )
+            return plain
         guide.check()
         sending = guide.sending
         data: bytes = self._serialised(key)
@@ -202,7 +208,9 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
             if stamp is not PLAIN:
                 headers = [*(headers or ()), sending.header(stamp)]
             given = data if self._key_serializer is None else SerializedKey(data)
-            future = await super().send(topic, value, given, place, timestamp_ms, headers)
+            future: asyncio.Future[RecordMetadata] = await super().send(
+                topic, value, given, place, timestamp_ms, headers
+            )
             if stamp.sequence:
                 future = _in_time(future, sending, data, stamp, since)
             return future
@@ -212,7 +220,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         finally:
             sending.end(turn)
 
-    def create_batch(self) -> Any:
+    def create_batch(self) -> BatchBuilder:
         """As the client's own, but that a stamp among a record's headers is taken out."""
         builder = super().create_batch()
         append = builder.append
@@ -230,7 +238,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
             if self._keeping is not None:
                 self._keeping.cancel()
 
-    def _serialize(self, key: Any, value: Any, headers: Any) -> Any:
+    def _serialize(self, key: object, value: object, headers: Headers | None) -> Any:
         if not isinstance(key, SerializedKey):
             return super()._serialize(key, value, headers)
         serializer, self._key_serializer = self._key_serializer, None
@@ -246,8 +254,8 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 
 
 def _in_time(
-    of: asyncio.Future[Any], sending: OrderedProducer, key: bytes, stamp: Stamp, since: float
-) -> asyncio.Future[Any]:
+    of: asyncio.Future[T], sending: OrderedProducer, key: bytes, stamp: Stamp, since: float
+) -> asyncio.Future[T]:
     """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
     promised = asyncio.get_running_loop().create_future()
 
@@ -270,14 +278,9 @@ def _in_time(
     return promised
 
 
-class _AiokafkaAdapter:
-    quiet = False
-
+class _AiokafkaAdapter(ProducerAdapter):
     def __init__(self, producer: Producer, topic: str, loop: asyncio.AbstractEventLoop) -> None:
         self._producer, self._topic, self._loop = producer, topic, loop
-
-    def may_hold_unsent_record(self) -> bool:
-        return False
 
     def flush(self, seconds: float) -> bool:
         try:
@@ -311,72 +314,38 @@ class _AiokafkaAdapter:
     async def _refresh(self) -> None:
         await self._producer.client.force_metadata_update()
 
-    def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    def _run(self, work: Coroutine[object, object, T], seconds: float) -> T:
         return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result(
             seconds + 1
         )
 
 
-class Consumer:
-    """A member of a consumer group that lets records take effect in each key's order.
+class Consumer(PollingMember):
+    """A member of a consumer group on `AIOKafkaConsumer`, whose keyword arguments `options` are.
 
-    Handlers and marks are used on a thread beside the event loop, one record after the other; a coroutine
-    function is run on the loop, and waited for there.
-
-    Parameters
-    ----------
-    topic, group_id
-        What is consumed, and by which group.
-    handler
-        Called with each `ConsumerRecord`, in order.
-    marks
-        Where effects are kept.
-    following
-        Where tables are.
-    config
-        Keyword arguments of `AIOKafkaConsumer`.
-
-    Raises
-    ------
-    SettingsError
-        If offsets would be committed by others, or records written before it came were skipped.
+    Handlers and marks run on a thread beside the event loop, one record after the other. A handler that is a
+    coroutine function runs on the loop, and the thread waits for it.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        group_id: str,
-        handler: Handler,
-        marks: CheckpointStore,
-        following: RoutingConfig,
-        **config: Any,
-    ) -> None:
-        check_consumer_config(
-            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
-        )
-        config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
-        self._topic, self._group, self._marks, self._following = topic, group_id, marks, following
-        self._handler, self._config, self._stopped = handler, config, False
-        self._revoked: list[set[int]] = []
-        self._come: set[int] = set()
+    client_name = "aiokafka"
+
+    def _connect(self) -> None:
+        super()._connect()
         self._working = asyncio.Lock()
 
     async def start(self) -> None:
         """Connect, and join the group."""
-        loop, handler = asyncio.get_running_loop(), self._handler
-        if inspect.iscoroutinefunction(handler):
+        loop = asyncio.get_running_loop()
+        run = handler = self._handler
+        if inspect.iscoroutinefunction(run):
 
-            def on_loop(record: Any, run: Any = handler) -> object:
+            def on_loop(record: object) -> object:
                 return asyncio.run_coroutine_threadsafe(run(record), loop).result()
 
             handler = on_loop
-        self.receiving = await asyncio.to_thread(
-            OrderedConsumer, self._following, self._topic, self._group, "aiokafka", handler, self._marks
-        )
+        self.receiving = await asyncio.to_thread(self._ordered, handler)
         self.client = AIOKafkaConsumer(**self._config)
-        self.client.subscribe(
-            [self._topic], listener=_AiokafkaRebalanceListener(self._revoked, self._come, self._working)
-        )
+        self.client.subscribe([self._topic], listener=_RebalanceListener(self, self._working))
         await self.client.start()
 
     async def run(self) -> None:
@@ -384,28 +353,18 @@ class Consumer:
         while not self._stopped:
             await self.step()
 
-    def stop(self) -> None:
-        """Let `run` end after its step."""
-        self._stopped = True
-
     async def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
         wait_ms = int(receiving.poll_timeout(seconds) * 1000)
         batches = await self.client.getmany(timeout_ms=wait_ms, max_records=500)
-        # No rebalance comes between here and the guard's knowing of the records: nothing is awaited.
-        while self._revoked:
-            receiving.revoked(self._revoked.pop(0))
-        for name, records in batches.items():
-            if name.partition not in self._come:
-                for record in records:
-                    receiving.received(name.partition, record.offset, record.key, record.headers, record)
+        # Nothing is awaited between the fetch and this call, so no rebalance comes in between.
+        self._receive(batches)
         await self._start_partitions()
         async with self._working:
-            while self._revoked:
-                receiving.revoked(self._revoked.pop(0))
+            self._forget_revoked()
             for partition in list(receiving.assigned_partitions):
-                if partition not in self._come:
+                if partition not in self._new:
                     position = await self.client.position(TopicPartition(self._topic, partition))
                     receiving.positioned(partition, position)
             await asyncio.to_thread(receiving.turn)
@@ -416,7 +375,8 @@ class Consumer:
             )
             await self._commit(receiving.pending_commits())
         receiving.member = self.client._coordinator.member_id
-        await self._discover_partitions()
+        if self._lacks_partitions(len(self.client.partitions_for_topic(self._topic) or ())):
+            await self.client._client.force_metadata_update()
 
     async def close(self) -> None:
         """Leave the group; what is done is committed."""
@@ -426,50 +386,40 @@ class Consumer:
         await asyncio.to_thread(self.receiving.close)
 
     async def _start_partitions(self) -> None:
-        """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
-        for partition in sorted(self._come):
+        """Start each new partition at its commit or at the beginning of its log."""
+        for partition in sorted(self._new):
             name = TopicPartition(self._topic, partition)
-            committed = await self.client.committed(name)
-            low = (await self.client.beginning_offsets([name]))[name]
-            position = max(committed or 0, low)
-            if position > (await self.client.end_offsets([name]))[name]:
-                position = low
-            if self._revoked or partition not in self._come:
+            position = start_offset(
+                await self.client.committed(name),
+                (await self.client.beginning_offsets([name]))[name],
+                (await self.client.end_offsets([name]))[name],
+            )
+            if self._revoked or partition not in self._new:
                 return
             self.client.seek(name, position)
             self.receiving.assigned(partition, position)
-            self._come.discard(partition)
+            self._new.discard(partition)
 
     async def _commit(self, offsets: dict[int, int]) -> None:
-        if offsets:
-            names = {TopicPartition(self._topic, one): offset for one, offset in offsets.items()}
-            try:
-                await self.client.commit(names)
-            except KafkaError:
-                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
-                return
+        if not offsets:
+            return
+        names = {TopicPartition(self._topic, one): offset for one, offset in offsets.items()}
+        # During a rebalance, or while the coordinator moves, a later step commits what is still ours.
+        with suppress(KafkaError):
+            await self.client.commit(names)
             self.receiving.committed(offsets)
 
-    async def _discover_partitions(self) -> None:
-        known = len(self.client.partitions_for_topic(self._topic) or ())
-        self.receiving.partitions = known
-        seen = self.receiving.follower.description
-        if seen is not None and known < seen.partitions:
-            await self.client._client.force_metadata_update()
 
+class _RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes a rebalance; a revocation waits until the current step has finished its work."""
 
-class _AiokafkaRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes what goes and comes, after what is in work is done."""
-
-    def __init__(self, missing: list[set[int]], come: set[int], working: asyncio.Lock) -> None:
-        self._revoked, self._come, self._working = missing, come, working
+    def __init__(self, member: Consumer, working: asyncio.Lock) -> None:
+        self._member, self._working = member, working
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        partitions = {name.partition for name in revoked}
-        self._revoked.append(partitions)
-        self._come.difference_update(partitions)
+        self._member.note_revoked(revoked)
         async with self._working:
             pass
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self._come.update(name.partition for name in assigned)
+        self._member.note_assigned(assigned)

@@ -6,19 +6,18 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CodeType, FrameType, NoneType
 from typing import Any, Final
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from trimtab_keys.clients.checkpoints import CheckpointStore
-from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
+from trimtab_keys.clients.ordered_consumer import GroupMember, start_offset
 from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer
-from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config, check_producer_config
+from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
 from trimtab_keys.core.order.messages import PLAIN, Stamp
 from trimtab_keys.format.stamp import read_stamp, without_stamp
@@ -35,7 +34,8 @@ _FORM: Final = {
 }
 """What confluent-kafka (2.16) takes in a batch."""
 
-Delivered = Callable[[Any, Any], object]
+Delivered = Callable[[KafkaError | None, Message], object]
+RecordHeaders = Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]]
 
 
 class Producer(confluent_kafka.Producer):
@@ -88,12 +88,12 @@ class Producer(confluent_kafka.Producer):
     def produce(  # type: ignore[override]
         self,
         topic: str,
-        value: Any = None,
+        value: bytes | str | None = None,
         key: Any = None,
         partition: int = -1,
         on_delivery: Delivered | None = None,
         timestamp: int = 0,
-        headers: Any = None,
+        headers: RecordHeaders | None = None,
         callback: Delivered | None = None,
     ) -> None:
         """As the client's own; a key whose route changes waits, for `switch_seconds` at most.
@@ -174,12 +174,12 @@ class Producer(confluent_kafka.Producer):
     def _produce(
         self,
         topic: str,
-        value: Any,
-        key: Any,
+        value: bytes | str | None,
+        key: bytes | str | None,
         partition: int,
         text: Delivered | None,
         timestamp: int,
-        headers: Any,
+        headers: RecordHeaders | None,
     ) -> None:
         """Hand over a record whose partition was not known at once."""
         if topic != self._topic or partition != -1 or not isinstance(key, (bytes, str)):
@@ -203,13 +203,13 @@ class Producer(confluent_kafka.Producer):
 
     def _hand(
         self,
-        value: Any,
+        value: bytes | str | None,
         key: bytes,
         place: int,
         stamp: Stamp,
         text: Delivered | None,
         timestamp: int,
-        headers: Any,
+        headers: RecordHeaders | None,
         since: float | None = None,
     ) -> None:
         if stamp is not PLAIN:
@@ -262,7 +262,11 @@ def _header_type(sending: OrderedProducer) -> type[Any]:
         __slots__ = ()
 
         def __call__(
-            self, error: Any, message: Any, text: Delivered | None = None, since: float | None = None
+            self,
+            error: KafkaError | None,
+            message: Any,
+            text: Delivered | None = None,
+            since: float | None = None,
         ) -> None:
             if error is None:
                 # A record that had not to wait went to the client as it was placed: its own clock will do.
@@ -328,7 +332,7 @@ class _ConfluentAdapter:
         return self._known
 
     def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
-        def delivered(error: Any, message: Any) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 failed()
 
@@ -339,7 +343,6 @@ class _ConfluentAdapter:
 
 
 LOG = logging.getLogger("trimtab.keys")
-"""Waited for one answer of the brokers."""
 BEGIN_SECONDS: Final = 60.0
 """Asked where a partition begins, again and again: its leader may just have died, the next be unknown."""
 RETRY_SECONDS: Final = 0.2
@@ -347,69 +350,35 @@ MOST_RECORDS: Final = 500
 """Records taken at a step."""
 
 
-class Consumer:
-    """A member of a consumer group that lets records take effect in each key's order.
+class Consumer(GroupMember):
+    """A member of a consumer group on `confluent_kafka.Consumer`, whose configuration `config` is."""
 
-    Parameters
-    ----------
-    topic, group_id
-        What is consumed, and by which group.
-    handler
-        Called with each `confluent_kafka.Message`, in order.
-    marks
-        Where effects are kept.
-    following
-        Where tables are.
-    config
-        Of the client.
+    client_name = "confluent-kafka"
+    separator = "."
 
-    Raises
-    ------
-    SettingsError
-        If offsets would be committed by others, or records written before it came were skipped.
-    """
-
-    def __init__(
-        self,
-        topic: str,
-        group_id: str,
-        handler: Handler,
-        marks: CheckpointStore,
-        following: RoutingConfig,
-        config: Mapping[str, Any],
-    ) -> None:
-        check_consumer_config(
-            config.get("enable.auto.commit", False), config.get("auto.offset.reset", "earliest")
-        )
-        self.receiving = OrderedConsumer(following, topic, group_id, "confluent-kafka", handler, marks)
+    def _connect(self) -> None:
+        self.receiving = self._ordered(self._handler)
         self.client = confluent_kafka.Consumer(
             {
-                # It learns of new partitions when it looks, and cannot be told to.
+                # The client finds new partitions only when it refreshes its metadata by itself.
                 "topic.metadata.refresh.interval.ms": 5000,
-                **config,
-                "group.id": group_id,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                # Tells how far a log goes, markers of transactions included.
+                **self._config,
+                # The client then reports the end of a log, which lies behind markers of transactions.
                 "enable.partition.eof": True,
             }
         )
-        self._topic, self._stopped, self._closing = topic, False, False
+        self._closing = False
         self._trouble: KafkaException | None = None
-        strategy = f"{config.get('partition.assignment.strategy')} {config.get('group.protocol')}"
+        strategy = f"{self._config.get('partition.assignment.strategy')} {self._config.get('group.protocol')}"
         self._incremental = "cooperative" in strategy or strategy.endswith("consumer")
         self.client.subscribe(
-            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
 
     def run(self) -> None:
         """Consume records until `stop` is called."""
         while not self._stopped:
             self.step()
-
-    def stop(self) -> None:
-        """Let `run` end after its step; from any thread."""
-        self._stopped = True
 
     def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit.
@@ -466,7 +435,7 @@ class Consumer:
         else:
             LOG.warning("keys of %s: %s", self._topic, error.str())
 
-    def _assigned(self, client: Any, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, client: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
         """Begin each partition at its commit, or where its log begins."""
         if self._closing:
             return
@@ -497,18 +466,18 @@ class Consumer:
     def _requested(self, partition: int) -> int:
         name = TopicPartition(self._topic, partition)
         (found,) = self.client.committed([name], timeout=REQUEST_TIMEOUT_SECONDS)
-        low, high = self.client.get_watermark_offsets(name, timeout=REQUEST_TIMEOUT_SECONDS)
-        return max(found.offset, low) if found.offset <= high else low
+        return start_offset(
+            found.offset, *self.client.get_watermark_offsets(name, timeout=REQUEST_TIMEOUT_SECONDS)
+        )
 
-    def _revoked(self, client: Any, partitions: list[TopicPartition]) -> None:
+    def _revoked(self, client: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
         self.receiving.revoked([one.partition for one in partitions])
 
     def _commit(self, offsets: dict[int, int]) -> None:
-        if offsets:
-            names = [TopicPartition(self._topic, one, offset) for one, offset in offsets.items()]
-            try:
-                self.client.commit(offsets=names, asynchronous=False)
-            except KafkaException:
-                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
-                return
+        if not offsets:
+            return
+        names = [TopicPartition(self._topic, one, offset) for one, offset in offsets.items()]
+        # During a rebalance, or while the coordinator moves, a later step commits what is still ours.
+        with suppress(KafkaException):
+            self.client.commit(offsets=names, asynchronous=False)
             self.receiving.committed(offsets)

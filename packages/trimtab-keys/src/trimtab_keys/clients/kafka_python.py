@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
@@ -15,18 +14,26 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.future import Future
 from kafka.partitioner import DefaultPartitioner, StickyPartitioner
 from kafka.partitioner import Partitioner as PartitionerOfKafka
-from kafka.producer.future import FutureRecordMetadata
+from kafka.producer.future import FutureRecordMetadata, RecordMetadata
 from kafka.structs import OffsetAndMetadata
 
 from trimtab_common.errors import InputError
-from trimtab_keys.clients.checkpoints import CheckpointStore
-from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
-from trimtab_keys.clients.ordered_producer import STEP_SECONDS, Headers, OrderedProducer, SerializedKey
+from trimtab_keys.clients.ordered_consumer import PollingMember, start_offset
+from trimtab_keys.clients.ordered_producer import (
+    STEP_SECONDS,
+    Headers,
+    OrderedProducer,
+    ProducerAdapter,
+    SerializedKey,
+)
 from trimtab_keys.clients.partitioners import PolicyPartitioner
-from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config, check_producer_config
+from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
 from trimtab_keys.core.order.messages import PLAIN
 from trimtab_keys.format.stamp import without_stamp
+
+if TYPE_CHECKING:
+    from kafka.cluster import ClusterMetadata
 
 JOIN_SECONDS: Final = 1.0
 """Waited for at a step while the consumer joins its group."""
@@ -40,11 +47,11 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
     def partition(
         self,
         topic: str,
-        key: Any,
+        key: object,
         serialized_key: bytes | None,
-        value: Any,
-        serialized_value: Any,
-        cluster: Any,
+        value: object,
+        serialized_value: object,
+        cluster: ClusterMetadata,
     ) -> int:
         """The partition of a record.
 
@@ -89,7 +96,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
     """
 
     # Of a producer that was refused the client's own `__del__` asks for its configuration.
-    config: Any = MappingProxyType({})
+    config: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
         config.setdefault("acks", "all")
@@ -112,12 +119,12 @@ class Producer(KafkaProducer):  # type: ignore[misc]
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> Any:
+    ) -> FutureRecordMetadata:
         """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
 
         A stamp among the headers is another record's, copied with them; it is taken out.
@@ -145,14 +152,14 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         finally:
             sending.end(turn)
 
-    def close(self, timeout: float | None = None, **more: Any) -> None:
+    def close(self, timeout: float | None = None, **more: object) -> None:
         """Close, after what was sent is delivered."""
         guide = self.__dict__.pop("_router", None)
         if guide is not None:
             guide.close()
         super().close(timeout, **more)
 
-    def _serialize(self, serializer: Any, topic: str, headers: Any, data: Any) -> Any:
+    def _serialize(self, serializer: object, topic: str, headers: Headers | None, data: object) -> Any:
         if isinstance(data, SerializedKey):
             return data.data
         return super()._serialize(serializer, topic, headers, data)
@@ -169,7 +176,7 @@ class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
         of.add_callback(self._acknowledged)
         of.add_errback(self.failure)
 
-    def get(self, timeout: float | None = None) -> Any:
+    def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for it, as the client's own does."""
         try:
             self._of.get(timeout)
@@ -183,7 +190,7 @@ class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
             raise self.exception
         return self.value
 
-    def _acknowledged(self, metadata: Any) -> None:
+    def _acknowledged(self, metadata: RecordMetadata) -> None:
         why = self._sending.late(time.monotonic() - self._since)
         if why is None:
             self.success(metadata)
@@ -191,14 +198,9 @@ class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
             self.failure(KafkaTimeoutError(why))
 
 
-class _KafkaPythonAdapter:
-    quiet = False
-
+class _KafkaPythonAdapter(ProducerAdapter):
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer, self._topic = producer, topic
-
-    def may_hold_unsent_record(self) -> bool:
-        return False
 
     def flush(self, seconds: float) -> bool:
         try:
@@ -226,68 +228,27 @@ class _KafkaPythonAdapter:
             failed()
 
 
-class Consumer:
-    """A member of a consumer group that lets records take effect in each key's order.
+class Consumer(PollingMember):
+    """A member of a consumer group on `KafkaConsumer`, whose keyword arguments `options` are."""
 
-    Parameters
-    ----------
-    topic, group_id
-        What is consumed, and by which group.
-    handler
-        Called with each `ConsumerRecord`, in order.
-    marks
-        Where effects are kept.
-    following
-        Where tables are.
-    config
-        Keyword arguments of `KafkaConsumer`.
+    client_name = "kafka-python"
 
-    Raises
-    ------
-    SettingsError
-        If offsets would be committed by others, or records written before it came were skipped.
-    """
-
-    def __init__(
-        self,
-        topic: str,
-        group_id: str,
-        handler: Handler,
-        marks: CheckpointStore,
-        following: RoutingConfig,
-        **config: Any,
-    ) -> None:
-        check_consumer_config(
-            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
-        )
-        config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
-        self.receiving = OrderedConsumer(following, topic, group_id, "kafka-python", handler, marks)
-        self.client = KafkaConsumer(**config)
-        self._topic, self._stopped = topic, False
-        self._revoked: deque[Collection[int]] = deque()
-        self._come: set[int] = set()
-        self.client.subscribe([topic], listener=_KafkaPythonRebalanceListener(self._revoked, self._come))
+    def _connect(self) -> None:
+        super()._connect()
+        self.receiving = self._ordered(self._handler)
+        self.client = KafkaConsumer(**self._config)
+        self.client.subscribe([self._topic], listener=_RebalanceListener(self))
 
     def run(self) -> None:
         """Consume records until `stop` is called."""
         while not self._stopped:
             self.step()
 
-    def stop(self) -> None:
-        """Let `run` end after its step; from any thread."""
-        self._stopped = True
-
     def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
         wait = JOIN_SECONDS if self._joins() else receiving.poll_timeout(seconds)
-        batches = self.client.poll(timeout_ms=int(wait * 1000))
-        while self._revoked:
-            receiving.revoked(self._revoked.popleft())
-        for name, records in batches.items():
-            if name.partition not in self._come:
-                for record in records:
-                    receiving.received(name.partition, record.offset, record.key, record.headers, record)
+        self._receive(self.client.poll(timeout_ms=int(wait * 1000)))
         self._start_partitions()
         for partition in list(receiving.assigned_partitions):
             position = self.client.position(TopicPartition(self._topic, partition), timeout_ms=1000)
@@ -297,7 +258,8 @@ class Consumer:
         self._flow()
         self._commit(self.receiving.pending_commits())
         receiving.member = self.client.group_metadata().member_id
-        self._discover_partitions()
+        if self._lacks_partitions(len(self.client.partitions_for_topic(self._topic) or ())):
+            self.client._cluster.request_update()
 
     def close(self) -> None:
         """Commit what is done, and leave the group."""
@@ -320,18 +282,19 @@ class Consumer:
         return True
 
     def _start_partitions(self) -> None:
-        """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
-        for partition in sorted(self._come):
+        """Start each new partition at its commit or at the beginning of its log."""
+        for partition in sorted(self._new):
             name = TopicPartition(self._topic, partition)
-            committed = self.client.committed(name)
-            position = max(committed or 0, self.client.beginning_offsets([name])[name])
-            if position > self.client.end_offsets([name])[name]:
-                position = self.client.beginning_offsets([name])[name]
+            position = start_offset(
+                self.client.committed(name),
+                self.client.beginning_offsets([name])[name],
+                self.client.end_offsets([name])[name],
+            )
             if self._revoked:
                 return
             self.client.seek(name, position)
             self.receiving.assigned(partition, position)
-            self._come.discard(partition)
+            self._new.discard(partition)
 
     def _flow(self) -> None:
         # Up to 3.0.12 the client puts aside what it has of a paused partition, and takes it up again only
@@ -348,38 +311,24 @@ class Consumer:
                 left.drain()
 
     def _commit(self, offsets: dict[int, int]) -> None:
-        if offsets:
-            try:
-                self.client.commit(
-                    {
-                        TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
-                        for partition, offset in offsets.items()
-                    },
-                    timeout_ms=10_000,
-                )
-            except KafkaError:
-                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
-                return
+        if not offsets:
+            return
+        names = {
+            TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
+        # During a rebalance, or while the coordinator moves, a later step commits what is still ours.
+        with suppress(KafkaError):
+            self.client.commit(names, timeout_ms=10_000)
             self.receiving.committed(offsets)
 
-    def _discover_partitions(self) -> None:
-        known = len(self.client.partitions_for_topic(self._topic) or ())
-        self.receiving.partitions = known
-        seen = self.receiving.follower.description
-        if seen is not None and known < seen.partitions:
-            self.client._cluster.request_update()
 
-
-class _KafkaPythonRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes what goes and comes: it is called on the client's own thread, where nothing may be asked."""
-
-    def __init__(self, missing: deque[Collection[int]], come: set[int]) -> None:
-        self._revoked, self._come = missing, come
+class _RebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, member: Consumer) -> None:
+        self._member = member
 
     def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
-        partitions = {name.partition for name in revoked}
-        self._revoked.append(partitions)
-        self._come -= partitions
+        self._member.note_revoked(revoked)
 
     def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
-        self._come |= {name.partition for name in assigned}
+        self._member.note_assigned(assigned)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 from uuid import uuid4
 
 from trimtab_common.errors import InputError
 from trimtab_keys.clients.checkpoints import CheckpointStore, mark_name
 from trimtab_keys.clients.metadata_connection import MetadataConnection
-from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config
 from trimtab_keys.clients.table_router import TableFollower
 from trimtab_keys.core.hashes import Hashes
 from trimtab_keys.core.order.messages import (
@@ -541,3 +541,121 @@ class OrderedConsumer:
 def _sequences(order: SearchStream | SkipSequence) -> str:
     """The sequences of an order in words."""
     return f"sequences {order.first} to {order.last} of run {order.stream[0]}"
+
+
+def start_offset(committed: int | None, beginning: int, end: int) -> int:
+    """The offset at which a new partition starts: its commit, or the beginning of its log."""
+    return max(committed or 0, beginning) if (committed or 0) <= end else beginning
+
+
+class GroupMember:
+    """A member of a consumer group that lets records take effect in each key's order.
+
+    The class `Consumer` of each client module is a subclass.
+
+    Parameters
+    ----------
+    topic, group_id
+        The topic, and the consumer group.
+    handler
+        Called with each record, in order, as the client library returns it.
+    marks
+        Where effects are stored.
+    following
+        Where routing tables are.
+    config, options
+        Configuration of the client, as a mapping or as keyword arguments.
+
+    Raises
+    ------
+    SettingsError
+        If the client would commit offsets itself, or skip records written before it joined.
+    """
+
+    client_name: ClassVar[str]
+    separator: ClassVar[str] = "_"
+    """The character between the words of a configuration name."""
+    receiving: OrderedConsumer
+
+    def __init__(
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: CheckpointStore,
+        following: RoutingConfig,
+        config: Mapping[str, object] | None = None,
+        **options: object,
+    ) -> None:
+        config = {**(config or {}), **options}
+        auto_commit, reset, group = (
+            name.replace("_", self.separator)
+            for name in ("enable_auto_commit", "auto_offset_reset", "group_id")
+        )
+        check_consumer_config(config.get(auto_commit, False), config.get(reset, "earliest"))
+        self._config = {**config, auto_commit: False, reset: "earliest", group: group_id}
+        self._topic, self._group, self._handler = topic, group_id, handler
+        self._marks, self._following, self._stopped = marks, following, False
+        self._connect()
+
+    def stop(self) -> None:
+        """End `run` after its current step. Any thread may call this."""
+        self._stopped = True
+
+    def _connect(self) -> None:
+        """Start the client; one that needs an event loop does so in `start`."""
+
+    def _ordered(self, handler: Handler) -> OrderedConsumer:
+        return OrderedConsumer(
+            self._following, self._topic, self._group, self.client_name, handler, self._marks
+        )
+
+
+class _Partition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+class _Record(Protocol):
+    offset: int
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class PollingMember(GroupMember):
+    """A member whose client returns batches of records and reports rebalances to a listener.
+
+    The listener only notes them, since it may run on another thread; the next step acts on them.
+    """
+
+    def _connect(self) -> None:
+        self._revoked: deque[set[int]] = deque()
+        self._new: set[int] = set()
+
+    def note_revoked(self, names: Iterable[_Partition]) -> None:
+        """Note partitions that a rebalance revokes."""
+        partitions = {name.partition for name in names}
+        self._revoked.append(partitions)
+        self._new.difference_update(partitions)
+
+    def note_assigned(self, names: Iterable[_Partition]) -> None:
+        """Note partitions that a rebalance assigns."""
+        self._new.update(name.partition for name in names)
+
+    def _forget_revoked(self) -> None:
+        while self._revoked:
+            self.receiving.revoked(self._revoked.popleft())
+
+    def _receive(self, batches: Mapping[_Partition, Sequence[_Record]]) -> None:
+        """Accept records of partitions that have started."""
+        self._forget_revoked()
+        for name, records in batches.items():
+            if name.partition not in self._new:
+                for record in records:
+                    self.receiving.received(name.partition, record.offset, record.key, record.headers, record)
+
+    def _lacks_partitions(self, known: int) -> bool:
+        """Whether the topic has more partitions than the client knows; heartbeats report the known ones."""
+        self.receiving.partitions = known
+        description = self.receiving.follower.description
+        return description is not None and known < description.partitions

@@ -33,21 +33,19 @@ class SerializedKey:
 
 
 class ProducerAdapter(Protocol):
-    """What is asked of a client's producer; called from a thread of its own.
+    """The producer of a client library, as a thread of ours calls it.
 
     Attributes
     ----------
     quiet
-        Whether its flush only ends where nothing is sent meanwhile: all keys wait for it then.
+        Whether a flush ends only if nothing is sent meanwhile. All keys then wait during the flush.
     """
 
-    quiet: bool
+    quiet: bool = False
 
     def may_hold_unsent_record(self) -> bool:
-        """Whether a thread may have looked into `OrderedProducer.plain` without the lock, its record not sent
-        yet.
-        """
-        ...
+        """Whether a thread may have read `OrderedProducer.plain` without the lock and not sent its record."""
+        return False
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything that was handed over is acknowledged or has failed; False if it is not."""

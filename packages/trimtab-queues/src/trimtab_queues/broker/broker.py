@@ -25,7 +25,8 @@ from taskiq.receiver import Receiver
 from taskiq.utils import maybe_awaitable
 
 from trimtab_common.errors import ConnectError, InputError, SettingsError
-from trimtab_common.settings import read_unchecked
+from trimtab_common.files import read_secret
+from trimtab_common.settings import CLUSTERS, REDIS_SCHEMES, read_unchecked
 from trimtab_queues.broker.backend import Backend, QueuesFullError, end_task, lightest
 from trimtab_queues.broker.balancing import Scheduler
 from trimtab_queues.broker.envelope import (
@@ -50,10 +51,6 @@ from trimtab_queues.core.settings import SchedulingSettings
 from trimtab_queues.format.exchange import CLASSES_MAX, PublishedWeights
 from trimtab_queues.format.server import full_address, is_cluster
 from trimtab_queues.format.settings import SECTION, QueuesSettings, check_numbers
-
-CLUSTERS: Final = "clusters"
-"""The table with a table for each cluster; commands read it too."""
-SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://")
 
 
 def broker_arguments(
@@ -96,12 +93,7 @@ def broker_arguments(
     if server:
         password = server.get("password")
         if password is None and "password_file" in server:
-            try:
-                password = (
-                    (read.folder / str(server["password_file"])).read_text(encoding="utf-8").rstrip("\r\n")
-                )
-            except OSError as error:
-                raise SettingsError(f"password_file cannot be read: {error}; correct it") from error
+            password = read_secret("password_file", read.folder / str(server["password_file"]))
         files = {
             option: read.folder / str(server[key])
             for key, option in {
@@ -123,7 +115,7 @@ def _server(clusters: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
     servers = {
         one: table
         for one, table in clusters.items()
-        if isinstance(table, dict) and str(table.get("address", "")).startswith(SCHEMES)
+        if isinstance(table, dict) and str(table.get("address", "")).startswith(REDIS_SCHEMES)
     }
     if name is not None and name not in servers:
         raise SettingsError(

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from trimtab_common.errors import InputError, SettingsError, did_you_mean
+from trimtab_common.files import load_certificates
 from trimtab_store.core.settings import StoreSettings
 
 SECRET_BYTES: Final = 16
@@ -111,17 +112,9 @@ class TlsMaterial:
 
 
 def _context(protocol: int, guard: TransportSecurity) -> ssl.SSLContext:
-    context, subject = ssl.SSLContext(protocol), guard.tls_ca
+    context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_verify_locations(cafile=subject)
-        subject = guard.tls_certificate
-        context.load_cert_chain(subject, guard.tls_key)
-    except (ssl.SSLError, OSError) as error:
-        raise SettingsError(
-            f"the TLS file {subject} cannot be used ({error}): it must be PEM, and a key must fit its "
-            "certificate"
-        ) from error
+    load_certificates(context, Path(guard.tls_ca), Path(guard.tls_certificate), Path(guard.tls_key))
     return context
 
 
