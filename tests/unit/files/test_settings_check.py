@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers import balancer_named
-from trimtab.balancers.clusters import CLUSTERS, cluster_named
+from trimtab.balancers.clusters import cluster_named
 from trimtab.balancers.settings import SECTIONS
 from trimtab.files.checks import CheckedSection, bound
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import read_unchecked
+from trimtab_common.settings import CLUSTERS, read_unchecked
 
 
 def checked(
