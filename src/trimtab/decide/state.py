@@ -1,0 +1,151 @@
+"""What a service knows of one balancer of one cluster: all that decisions depend on, and nothing else.
+
+The state is a value. It is written down before a decision takes effect, and a restart goes on from it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trimtab.decide.events import Observed, PlanSummary
+from trimtab.model.policy import Trigger
+
+
+class Stage(StrEnum):
+    """How far the answer to a trigger has come.
+
+    A `stopped` execution goes on by itself once the cause is over; a `held` one was stopped by a person.
+    """
+
+    PLANNING = "planning"
+    PROPOSED = "proposed"
+    STARTING = "starting"
+    EXECUTING = "executing"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    HELD = "held"
+    SETTLING = "settling"
+    MEASURING = "measuring"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The one answer to a trigger that is under way.
+
+    Attributes
+    ----------
+    since
+        When it came to this stage, seconds since 1970.
+    settings
+        Settings of its plan.
+    plan
+        None while it is made.
+    approved_by
+        Who approved the plan: a person, or `policy` in the mode `act`; empty where nobody has.
+    execution
+        Number in the journal; None before the execution has begun.
+    can_undo
+        Whether the execution can be taken back.
+    undoes
+        The execution that this one undoes.
+    """
+
+    trigger: Trigger
+    stage: Stage
+    since: float
+    settings: tuple[tuple[str, object], ...] = ()
+    plan: PlanSummary | None = None
+    approved_by: str = ""
+    execution: int | None = None
+    can_undo: bool = False
+    undoes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """An execution that counts against the budget of 24 hours."""
+
+    at: float
+    bytes: int
+    leader_moves: int
+    is_undo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The pause of a trigger that could not help: until when, and how long it was."""
+
+    until: float
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """No execution begins; `until` is None where only a person ends the pause."""
+
+    by: str
+    reason: str
+    since: float
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of one balancer of one cluster.
+
+    Attributes
+    ----------
+    is_leader
+        Whether this instance decides.
+    observed
+        The newest snapshot.
+    known
+        Brokers that have been seen, with their racks.
+    lost_since, back_since, arrived_since
+        By broker, seconds since 1970: when it was lost, when it was seen again, and since when a new or
+        returned broker waits for its share.
+    broken_snapshots, forecast_snapshots
+        Snapshots in a row with a broken limit, now and in the forecast.
+    drift_since
+        Since when the load has been uneven without a break; None where it is not.
+    requests
+        Plans that were asked for and not made yet: who, and with which settings.
+    work
+        The answer that is under way; None where there is none.
+    undo
+        Executions that made it worse and are to be undone.
+    last_execution_at
+        When the last execution ended.
+    spent
+        Executions of the last 24 hours.
+    retries
+        Triggers that wait.
+    must_ask
+        Triggers that need an approval, whatever their mode: their last execution made it worse.
+    worse_at
+        When executions made it worse, of the last 24 hours.
+    pause
+        None where nobody pauses.
+    alerts
+        Keys of conditions that people were notified of and that still last.
+    """
+
+    is_leader: bool = False
+    observed: Observed | None = None
+    known: dict[str, str] = field(default_factory=dict)
+    lost_since: dict[str, float] = field(default_factory=dict)
+    back_since: dict[str, float] = field(default_factory=dict)
+    arrived_since: dict[str, float] = field(default_factory=dict)
+    broken_snapshots: int = 0
+    forecast_snapshots: int = 0
+    drift_since: float | None = None
+    requests: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
+    work: Work | None = None
+    undo: tuple[int, ...] = ()
+    last_execution_at: float | None = None
+    spent: tuple[Spent, ...] = ()
+    retries: dict[Trigger, Retry] = field(default_factory=dict)
+    must_ask: frozenset[Trigger] = frozenset()
+    worse_at: tuple[float, ...] = ()
+    pause: Pause | None = None
+    alerts: frozenset[str] = frozenset()

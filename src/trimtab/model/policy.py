@@ -1,0 +1,245 @@
+"""The policy of a service: what starts a plan, what may execute it, how much and when."""
+
+from dataclasses import dataclass, field
+from datetime import date, time
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+Seconds = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Mode(StrEnum):
+    """What the service does when a trigger fires."""
+
+    OBSERVE = "observe"
+    """It records the condition. It makes no plan."""
+    PROPOSE = "propose"
+    """It makes a plan and shows it. An operator may apply the plan."""
+    ASK = "ask"
+    """It makes a plan, notifies, and waits for an approval until the plan expires."""
+    ACT = "act"
+    """It makes a plan and executes it."""
+
+
+class Trigger(StrEnum):
+    """The condition that a plan answers, in order of precedence."""
+
+    UNDO = "undo"
+    """An execution made the cluster worse."""
+    BROKER_LOST = "broker_lost"
+    """A broker or node has been gone for long enough."""
+    HARD_LIMIT = "hard_limit"
+    """A resource of a broker is above θ, now or in the forecast."""
+    REQUEST = "request"
+    """A person or a program asked for a plan."""
+    BROKER_ADDED = "broker_added"
+    """A new or returned broker is in service and has too few replicas."""
+    DRIFT = "drift"
+    """The load has been uneven for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLost:
+    """Settings of the trigger `broker_lost`.
+
+    Attributes
+    ----------
+    after_seconds
+        Time between the loss of a broker and the first plan.
+    max_lost_share
+        Share of all brokers that may be lost at once; above it the service alerts and moves nothing. One
+        broker may always be lost.
+    """
+
+    mode: Mode = Mode.PROPOSE
+    after_seconds: Seconds = 15 * 60.0
+    max_lost_share: Share = 0.20
+
+
+@dataclass(frozen=True, slots=True)
+class HardLimit:
+    """Settings of the trigger `hard_limit`.
+
+    Attributes
+    ----------
+    min_snapshots
+        Number of snapshots in a row in which the limit is broken.
+    max_forecast_error
+        The forecast counts while its measured error is at most this share of the load.
+    rest_seconds
+        Time after an execution before this trigger fires again.
+    """
+
+    mode: Mode = Mode.PROPOSE
+    min_snapshots: Annotated[int, Meta(ge=1)] = 3
+    max_forecast_error: Share = 0.20
+    rest_seconds: Seconds = HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAdded:
+    """Settings of the trigger `broker_added`.
+
+    Attributes
+    ----------
+    after_seconds
+        Time in service before the broker receives load.
+    max_replica_share
+        The trigger fires while the broker has fewer replicas than this share of the mean.
+    """
+
+    mode: Mode = Mode.PROPOSE
+    after_seconds: Seconds = 10 * 60.0
+    max_replica_share: Share = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Settings of the trigger `drift`.
+
+    Attributes
+    ----------
+    begin, end
+        The worst γ that starts the count, and the ε of the plan. `end` below `begin` is the hysteresis.
+    hold_seconds
+        Time above `begin` without a break before the trigger fires.
+    rest_seconds
+        Time after any execution before this trigger fires.
+    load
+        Load that the plan is made for: `recent`, `peak` or `forecast`.
+    """
+
+    mode: Mode = Mode.PROPOSE
+    begin: Annotated[float, Meta(ge=0)] = 0.20
+    end: Annotated[float, Meta(ge=0)] = 0.10
+    hold_seconds: Seconds = 4 * HOUR
+    rest_seconds: Seconds = 12 * HOUR
+    load: str = "forecast"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Settings of the trigger `request`."""
+
+    mode: Mode = Mode.ASK
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of all executions that begin within 24 hours; None: no limit.
+
+    Attributes
+    ----------
+    max_bytes
+        Bytes copied between brokers.
+    max_leader_moves
+        Leaderships transferred.
+    max_executions
+        Executions, without those that undo another.
+    """
+
+    max_bytes: Annotated[int, Meta(ge=0)] | None = None
+    max_leader_moves: Annotated[int, Meta(ge=0)] | None = None
+    max_executions: Annotated[int, Meta(ge=0)] | None = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A maintenance window of every week, in local time.
+
+    Attributes
+    ----------
+    days
+        Days on which the window opens, Monday is 0.
+    begin, end
+        Local times of day; an `end` at or before `begin` is on the next day.
+    zone
+        Name of a time zone of the IANA database.
+    """
+
+    days: tuple[Annotated[int, Meta(ge=0, le=6)], ...]
+    begin: time
+    end: time
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """Days, the last included, on which nothing is executed."""
+
+    first: date
+    last: date
+    zone: str = "UTC"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All settings that decisions depend on.
+
+    Attributes
+    ----------
+    windows
+        Executions run in these windows only; none: at any time.
+    interval_seconds
+        Expected time between two snapshots.
+    max_snapshot_intervals
+        A snapshot older than so many intervals is stale.
+    min_coverage
+        Smallest share of expected samples that a snapshot needs.
+    restart_quiet_seconds
+        Time without a returned broker before anything is planned: brokers may be restarted in turn.
+    plan_seconds
+        Time after which a plan that is not there yet counts as failed.
+    plan_max_age_seconds
+        Age at which a plan that nobody approved expires.
+    settle_seconds
+        Time between the end of an execution and its measurement.
+    measure_seconds
+        Time after which a missing measurement is given up, with a notification.
+    retry_seconds, max_retry_seconds
+        Pause of a trigger whose plan failed or had no effect; it doubles each time up to the maximum.
+    undo
+        Whether an execution that made the cluster worse is undone.
+    max_worse
+        Executions within 24 hours that made it worse, after which the service pauses itself.
+    """
+
+    broker_lost: BrokerLost = BrokerLost()
+    hard_limit: HardLimit = HardLimit()
+    broker_added: BrokerAdded = BrokerAdded()
+    drift: Drift = Drift()
+    request: Request = Request()
+    budget: Budget = Budget()
+    windows: tuple[Window, ...] = ()
+    freezes: tuple[Freeze, ...] = field(default=())
+    interval_seconds: Seconds = 300.0
+    max_snapshot_intervals: Annotated[float, Meta(ge=1)] = 3.0
+    min_coverage: Share = 0.95
+    restart_quiet_seconds: Seconds = 10 * 60.0
+    plan_seconds: Seconds = 10 * 60.0
+    plan_max_age_seconds: Seconds = DAY
+    settle_seconds: Seconds = 15 * 60.0
+    measure_seconds: Seconds = 2 * HOUR
+    retry_seconds: Seconds = HOUR
+    max_retry_seconds: Seconds = DAY
+    undo: bool = True
+    max_worse: Annotated[int, Meta(ge=1)] = 2
+
+    def mode_of(self, trigger: Trigger) -> Mode:
+        """The mode that is configured for a trigger; an undo is executed if `undo` allows it at all."""
+        if trigger is Trigger.UNDO:
+            return Mode.ACT if self.undo else Mode.OBSERVE
+        return {
+            Trigger.BROKER_LOST: self.broker_lost.mode,
+            Trigger.HARD_LIMIT: self.hard_limit.mode,
+            Trigger.REQUEST: self.request.mode,
+            Trigger.BROKER_ADDED: self.broker_added.mode,
+            Trigger.DRIFT: self.drift.mode,
+        }[trigger]
