@@ -119,8 +119,8 @@ def _limit_text(limits: tuple[BrokenLimit, ...], in_forecast: bool, count: int) 
 def _request(state: State, now: float) -> Condition | None:
     if not state.requests:
         return None
-    by, settings = state.requests[0]
-    return Condition(Trigger.REQUEST, now, f"{by} asked for a plan", settings)
+    first = state.requests[0]
+    return Condition(Trigger.REQUEST, now, f"{first.by} asked for a plan", first.settings)
 
 
 def _broker_added(state: State, policy: Policy) -> Condition | None:
@@ -182,6 +182,7 @@ def execution_obstacle(state: State, policy: Policy, work: Work, now: float) -> 
         _restarts(state, policy, work.trigger, now),
         _unexplained(state),
         time_obstacle(state, policy, now),
+        worse_obstacle(state, policy, work.trigger),
         _budget(state, policy, work.trigger, now, work),
     ):
         if found is not None:
@@ -274,6 +275,14 @@ def time_obstacle(state: State, policy: Policy, now: float) -> Obstacle | None:
     if not opening.is_open:
         return Obstacle(opening.reason, opening.until, "wait for the next window, or change the windows")
     return None
+
+
+def worse_obstacle(state: State, policy: Policy, trigger: Trigger) -> Obstacle | None:
+    """Too many executions that made the load less even; only an undo goes on."""
+    if len(state.worse_at) < policy.max_worse or trigger is Trigger.UNDO:
+        return None
+    reason = f"{len(state.worse_at)} executions within 24 hours made the load less even"
+    return Obstacle(reason, inf, "resume the service after a look at its history")
 
 
 def _budget(

@@ -18,6 +18,7 @@ from trimtab.decide.conditions import (
     planning_obstacle,
     remaining,
     time_obstacle,
+    worse_obstacle,
 )
 from trimtab.decide.events import (
     Approved,
@@ -48,7 +49,7 @@ from trimtab.decide.events import (
     Wait,
     Withdraw,
 )
-from trimtab.decide.state import Pause, Retry, Spent, Stage, State, Work
+from trimtab.decide.state import Pause, Retry, Spent, Stage, State, WaitingRequest, Work
 from trimtab.decide.windows import opening_at
 from trimtab.model.policy import DAY, Mode, Policy, Trigger
 from trimtab.model.text import bytes_text, counted, duration_text
@@ -123,7 +124,7 @@ class _Turn:
                 if self._at(Stage.PLANNING):
                     self._give_up(f"no plan: {error}", "see the log of the service")
             case PlanRequested(by, settings):
-                self._set(requests=(*self.state.requests, (by, settings)))
+                self._set(requests=(*self.state.requests, WaitingRequest(by, settings, self.now)))
             case Approved(digest, by):
                 self._approved(digest, by)
             case Rejected(digest, by, note):
@@ -254,6 +255,9 @@ class _Turn:
             self._set(undo=self.state.undo[1:])
 
     def _pause_trigger(self, trigger: Trigger, reason: str) -> None:
+        """Let a trigger wait, longer each time; requests and undos are single, and do not fire again."""
+        if trigger in (Trigger.REQUEST, Trigger.UNDO):
+            return
         before = self.state.retries.get(trigger)
         seconds = self.policy.retry_seconds
         if before is not None:
@@ -379,7 +383,7 @@ class _Turn:
         work = self.state.work
         obstacle = None
         if work is not None:
-            obstacle = self._go_on(work)
+            obstacle = self._advance(work)
         if self.state.work is None:
             obstacle = self._next_trigger()
         if obstacle is not None:
@@ -396,6 +400,11 @@ class _Turn:
         pause = state.pause
         if pause is not None and pause.until is not None and now >= pause.until:
             self._set(pause=None)
+        while self.state.requests and now >= self.state.requests[0].at + self.policy.plan_max_age_seconds:
+            first = self.state.requests[0]
+            self._set(requests=self.state.requests[1:])
+            reason = f"the request of {first.by} waited {duration_text(now - first.at)} for a plan"
+            self.decisions.append(Refuse(reason=reason, remedy="ask for the plan again"))
 
     def _watch(self) -> None:
         """Conditions that people are notified of, whatever is under way."""
@@ -405,13 +414,13 @@ class _Turn:
         old = blind(state, policy, self.now)
         is_stale = old is not None and old.alert == "stale"
         self._alert("stale", is_stale, old.reason if old and is_stale else "snapshots arrive again")
-        worse = len(state.worse_at) >= policy.max_worse and not state.undo
-        if worse and state.pause is None and not (state.work and state.work.trigger is Trigger.UNDO):
-            reason = f"{len(state.worse_at)} executions within 24 hours made the load less even"
-            self._set(pause=Pause(SERVICE, reason, self.now))
-            self._alert("paused", True, f"the service pauses itself: {reason}")
+        undoing = state.undo or (state.work is not None and state.work.trigger is Trigger.UNDO)
+        worse = worse_obstacle(state, policy, Trigger.DRIFT)
+        if worse is not None and state.pause is None and not undoing:
+            self._set(pause=Pause(SERVICE, worse.reason, self.now))
+            self._alert("paused", True, f"the service pauses itself: {worse.reason}")
 
-    def _go_on(self, work: Work) -> Obstacle | None:
+    def _advance(self, work: Work) -> Obstacle | None:
         """The next step of the work; what forbids it, if anything does."""
         since, policy, now = work.since, self.policy, self.now
         match work.stage:

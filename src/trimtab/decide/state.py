@@ -61,6 +61,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingRequest:
+    """A plan that somebody asked for and that is not made yet."""
+
+    by: str
+    settings: tuple[tuple[str, object], ...]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """An execution that counts against the budget of 24 hours."""
 
@@ -109,7 +118,7 @@ class State:
     drift_since
         Since when the load has been uneven without a break; None where it is not.
     requests
-        Plans that were asked for and not made yet: who, and with which settings.
+        Plans that were asked for and are not made yet, the oldest first.
     work
         The answer that is under way; None where there is none.
     undo
@@ -139,7 +148,7 @@ class State:
     broken_snapshots: int = 0
     forecast_snapshots: int = 0
     drift_since: float | None = None
-    requests: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
+    requests: tuple[WaitingRequest, ...] = ()
     work: Work | None = None
     undo: tuple[int, ...] = ()
     last_execution_at: float | None = None

@@ -304,6 +304,17 @@ def test_a_request_comes_before_a_proposal_that_nobody_approved() -> None:
     assert [type(one) for one in service.decisions] == [Wait]
 
 
+def test_a_request_that_waits_a_day_is_refused() -> None:
+    """A plan for a wish of yesterday is a surprise."""
+    service = Service(Policy())
+    service.observe(foreign_work="a reassignment")
+    service.send(PlanRequested("ada", (("drain", ("5",)),)))
+    service.observe(foreign_work="a reassignment", times=1000)
+    assert service.one(Refuse).reason == "the request of ada waited 24 h 0 min for a plan"
+    service.observe(times=50)
+    assert [type(one) for one in service.decisions] == [Wait]
+
+
 def test_incomplete_plans_are_refused_with_their_problem() -> None:
     """Nothing is executed; people are notified; the trigger waits."""
     service = Service()
