@@ -149,7 +149,7 @@ class ExecutionStarted:
 
 
 class Outcome(StrEnum):
-    """How an execution ended."""
+    """The outcome of an execution that has ended."""
 
     FINISHED = "finished"
     """All that it had to do is done."""

@@ -117,7 +117,7 @@ def test_drift_fires_after_four_hours_and_plans_for_the_forecast() -> None:
     assert (order.trigger, dict(order.settings)) == (Trigger.DRIFT, {"epsilon": 0.10, "load": "forecast"})
 
 
-def test_a_dip_below_the_threshold_begins_the_count_anew() -> None:
+def test_a_dip_below_the_threshold_restarts_the_count() -> None:
     """Three hours above, one snapshot below: the plan comes four hours after that."""
     service = Service()
     service.observe(deviation=0.31, times=36)
@@ -264,7 +264,7 @@ def test_a_plan_is_withdrawn_when_its_condition_has_ended() -> None:
     assert service.one(Withdraw).reason == "the condition of drift has ended"
 
 
-def test_nobody_approves_within_a_day() -> None:
+def test_an_unapproved_plan_expires_after_a_day() -> None:
     """The offer ends after 24 hours, and a new plan is ordered for what lasts."""
     service = Service(replace(Policy(), drift=Drift(Mode.ASK)))
     service.observe(deviation=0.31, times=100)
@@ -290,7 +290,7 @@ def test_a_rejected_plan_is_not_made_again_at_once() -> None:
     assert service.now == begun + HOUR
 
 
-def test_a_request_comes_before_a_proposal_that_nobody_approved() -> None:
+def test_a_request_replaces_an_unapproved_proposal() -> None:
     """The proposal is withdrawn, the request's plan asks for an approval."""
     service = Service(Policy())
     service.observe(deviation=0.31, times=100)
@@ -386,7 +386,7 @@ def test_a_restart_resumes_the_execution() -> None:
     assert service.one(Resume).execution == 7
 
 
-def test_an_execution_stopped_by_a_person_waits_for_a_person() -> None:
+def test_an_execution_that_a_person_stopped_stays_stopped() -> None:
     """Only a resume or a cancel from outside moves it."""
     service = Service()
     service.observe(deviation=0.31, times=100)
