@@ -1,10 +1,11 @@
 """Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every balancer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -22,7 +23,7 @@ ORDER = (
 )
 """The fields of every plan after `format`, as they stand in files."""
 
-PROBLEM = record_of(Problem, order=("kind", "count", "resource", "text", "proof"))
+_PROBLEM = record_of(Problem, order=("kind", "count", "resource", "text", "proof"))
 
 PlanT = TypeVar("PlanT", bound=Plan[Any])
 
@@ -35,19 +36,33 @@ class PlanFormat(Generic[PlanT]):
     ----------
     balancer
         Its name.
-    kind, record
-        The plan as a value, and as `record_of` makes it for files.
+    kind
+        The plan as a value.
     resources
         Names that measures and reasons may bear.
     check
         Refuses a plan whose moves, assignments and cost contradict each other.
+    records
+        Records of dataclasses within the plan that need more than the rule of `record_of`.
+    extra
+        Fields beyond the published format, as `record_of` has them.
     """
 
     balancer: str
     kind: type[PlanT]
-    record: Record
     resources: tuple[str, ...]
     check: Callable[[JsonDocument, PlanT], None]
+    records: Mapping[type, Record] = field(default_factory=dict)
+    extra: tuple[str, ...] = ()
+
+    @cached_property
+    def record(self) -> Record:
+        """The plan as it stands in files: its own lists come last, all else of its own after `balancer`."""
+        hints = get_type_hints(self.kind)
+        lists = [one for one in hints if one not in ORDER and get_origin(hints[one]) is tuple]
+        plain = [one for one in hints if one not in ORDER and one not in (*lists, *self.extra)]
+        order = (ORDER[0], *plain, *ORDER[1:], *dict.fromkeys((*lists, *self.extra)))
+        return record_of(self.kind, {Problem: _PROBLEM, **self.records}, order=order, own=self.extra)
 
     @property
     def own(self) -> tuple[str, ...]:

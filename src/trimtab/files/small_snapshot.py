@@ -1,10 +1,9 @@
-"""Snapshots of small tables alone: a row in a file is a value of the model, field by field."""
+"""Snapshots of small tables alone: the fields of the model's class are the format."""
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -13,63 +12,52 @@ from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat, Snap
 from trimtab.files.snapshot_source import SnapshotSource
 
 
-@dataclass(frozen=True)
-class RowTable:
-    """A small table: the dataclass of its rows, and the field in which no two of them are the same."""
-
-    kind: type
-    unique: str
-
-
 def small_format(
     name: str,
     kind: type[SnapshotT],
-    *,
-    head: Mapping[str, Any],
-    tables: Mapping[str, RowTable],
-    described: Callable[[SnapshotT], str],
+    counted: Mapping[str, str],
     check: Callable[[SnapshotSource], None] = lambda source: None,
 ) -> SnapshotFormat[SnapshotT]:
-    """The reader and the writer of snapshots whose fields are those of the head and a tuple for each table.
+    """The reader and the writer of snapshots whose fields have types that msgspec reads.
+
+    A field that is a tuple of dataclasses is a table. The first field of its rows is unique. All other fields
+    but the reference and the quality stand in the head.
 
     Parameters
     ----------
-    name, kind, described
+    name, kind
         As of `SnapshotFormat`.
-    head
-        The balancer's own fields of the head, with their types.
-    tables
-        The tables, by name.
+    counted
+        Tables whose rows the description for people counts, with the name of the rows.
     check
-        Refuses (`InputError`) what no type and no name that stands twice shows.
+        Refuses (`InputError`) contradictions between rows.
     """
-    records = {table: record_of(one.kind) for table, one in tables.items()}
+    head = typing.get_type_hints(kind, include_extras=True)
+    del head["reference"], head["quality"]
+    rows_of = {field: typing.get_args(head.pop(field))[0] for field in [*head] if _is_table(head[field])}
+    records = {table: record_of(row) for table, row in rows_of.items()}
 
     def build(source: SnapshotSource) -> SnapshotT:
-        told = {field: source.document.part(field, type_) for field, type_ in head.items()}
-        for table, one in tables.items():
-            source.check_unique(table, [str(getattr(row, one.unique)) for row in source.records[table]])
+        fields = {field: source.document.part(field, type_) for field, type_ in head.items()}
+        for table, rows in source.records.items():
+            source.check_unique(table, [str(msgspec.structs.astuple(row)[0]) for row in rows])
         check(source)
-        rows: dict[str, Any] = {
-            table: tuple(
-                msgspec.convert(row, one.kind, from_attributes=True) for row in source.records[table]
-            )
-            for table, one in tables.items()
-        }
+        for table, row_kind in rows_of.items():
+            rows = source.records[table]
+            fields[table] = tuple(msgspec.convert(row, row_kind, from_attributes=True) for row in rows)
         make: Callable[..., SnapshotT] = kind
-        return make(source.reference, source.quality, **told, **rows)
+        return make(reference=source.reference, quality=source.quality, **fields)
 
     def contents(snapshot: SnapshotT) -> SnapshotContents:
-        return SnapshotContents(
-            {field: getattr(snapshot, field) for field in head},
-            {
-                table: [
-                    msgspec.convert(row, record, from_attributes=True) for row in getattr(snapshot, table)
-                ]
-                for table, record in records.items()
-            },
-            {},
-        )
+        rows = {
+            table: [msgspec.convert(row, record, from_attributes=True) for row in getattr(snapshot, table)]
+            for table, record in records.items()
+        }
+        return SnapshotContents({field: getattr(snapshot, field) for field in head}, rows, {})
+
+    def described(snapshot: SnapshotT) -> str:
+        numbers = (f"{len(getattr(snapshot, table))} {rows}" for table, rows in counted.items())
+        return f"{' and '.join(numbers)} of {snapshot.reference.cluster}, {snapshot.reference.taken_at}"
 
     return SnapshotFormat(
         name=name,
@@ -81,3 +69,7 @@ def small_format(
         contents=contents,
         described=described,
     )
+
+
+def _is_table(hint: object) -> bool:
+    return typing.get_origin(hint) is tuple

@@ -4,12 +4,10 @@ import math
 from itertools import pairwise
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
-from trimtab.files.records import record_of
+from trimtab.files.plan_format import PlanFormat, check_cost, second_assignment
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.plan import Problem
 from trimtab_common.errors import InputError
 
 
@@ -172,13 +170,7 @@ class _OwnershipReplay:
         return InputError(f"{self.document.path}: {text}; {remedy}")
 
 
-FORMAT = PlanFormat(
-    "bundles",
-    BundlePlan,
-    record_of(BundlePlan, {Problem: PROBLEM}, order=ORDER),
-    RESOURCES,
-    checked,
-)
+FORMAT = PlanFormat("bundles", BundlePlan, RESOURCES, checked)
 
 read_bundle_plan, bundle_plan_from = FORMAT.read, FORMAT.from_bytes
 bundle_plan_bytes, write_bundle_plan = FORMAT.to_bytes, FORMAT.write

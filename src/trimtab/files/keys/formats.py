@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
+from trimtab.files.plan_format import PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.recorded_rows import read_rows, require_finite, times
-from trimtab.files.records import record_of
-from trimtab.files.small_snapshot import RowTable, small_format
-from trimtab.model.documents import Amount
+from trimtab.files.small_snapshot import small_format
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
 from trimtab.model.keys.snapshot import (
     RESOURCES,
-    HotKey,
     KeyedRecords,
-    KeyGroupLoad,
     KeysSnapshot,
-    PartitionLoad,
 )
-from trimtab.model.plan import Problem
-from trimtab_common.documents import Count, Name
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import group_count
 
@@ -57,40 +50,9 @@ def read_records(path: Path) -> KeyedRecords:
     return KeyedRecords(at[order], which, tuple(place), len(keys) - len(order))
 
 
-HEAD: Final[dict[str, Any]] = {
-    "topic": Name,
-    "topic_id": Name,
-    "consumers": str,
-    "version": Count,
-    "base": Count,
-    "hashed": bool,
-    "capacity": Amount | None,
-    "consumer_capacity": Amount | None,
-    "added_seconds": Amount | None,
-}
-"""The balancer's own fields of the head, with their types."""
-
-
-def _described(one: KeysSnapshot) -> str:
-    where = f"{one.reference.cluster}, {one.reference.taken_at}"
-    return f"{len(one.partitions)} partitions and {len(one.keys)} hot keys of {where}"
-
-
 SNAPSHOT_FORMAT: Final = small_format(
-    "trimtab/keys-snapshot/1",
-    KeysSnapshot,
-    head=HEAD,
-    tables={
-        "partitions": RowTable(PartitionLoad, "partition"),
-        "groups": RowTable(KeyGroupLoad, "group"),
-        "keys": RowTable(HotKey, "key"),
-    },
-    described=_described,
+    "trimtab/keys-snapshot/1", KeysSnapshot, {"partitions": "partitions", "keys": "hot keys"}
 )
-
-
-_OWN: Final = ("topic", "topic_id", "consumers", "version", "base", "partitions")
-_ORDER: Final = ("balancer", *_OWN, *ORDER[1:], "drains")
 
 
 def _check(document: JsonDocument, plan: KeysPlan) -> None:
@@ -125,6 +87,4 @@ def _check(document: JsonDocument, plan: KeysPlan) -> None:
     check_cost(document, plan.cost, counted)
 
 
-PLAN_FORMAT: Final = PlanFormat(
-    "keys", KeysPlan, record_of(KeysPlan, {Problem: PROBLEM}, order=_ORDER), RESOURCES, _check
-)
+PLAN_FORMAT: Final = PlanFormat("keys", KeysPlan, RESOURCES, _check)

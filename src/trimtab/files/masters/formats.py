@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from math import isclose
-from typing import Any, Final
+from typing import Final
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
-from trimtab.files.records import record_of
-from trimtab.files.small_snapshot import RowTable, small_format
+from trimtab.files.plan_format import PlanFormat, check_cost, check_moves, second_assignment
+from trimtab.files.small_snapshot import small_format
 from trimtab.files.snapshot_source import SnapshotSource
 from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MasterGroupLoad, MastersSnapshot, NodeLoad
-from trimtab.model.plan import Problem
-from trimtab_common.documents import Count, Name
+from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
 from trimtab_common.errors import InputError
-
-HEAD: Final[dict[str, Any]] = {"system": Name, "version": Count, "scheme": str}
-"""The balancer's own fields of the head, with their types."""
 
 
 def _check_places(source: SnapshotSource) -> None:
@@ -33,22 +27,12 @@ def _check_places(source: SnapshotSource) -> None:
                     )
 
 
-def _described(one: MastersSnapshot) -> str:
-    where = f"{one.reference.cluster}, {one.reference.taken_at}"
-    return f"{len(one.nodes)} nodes and {len(one.groups)} groups of {where}"
-
-
 SNAPSHOT_FORMAT: Final = small_format(
     "trimtab/masters-snapshot/1",
     MastersSnapshot,
-    head=HEAD,
-    tables={"nodes": RowTable(NodeLoad, "node"), "groups": RowTable(MasterGroupLoad, "group")},
-    described=_described,
+    {"nodes": "nodes", "groups": "groups"},
     check=_check_places,
 )
-
-
-_ORDER: Final = ("balancer", "system", "version", *ORDER[1:])
 
 
 def _check(document: JsonDocument, plan: MastersPlan) -> None:
@@ -67,6 +51,4 @@ def _check(document: JsonDocument, plan: MastersPlan) -> None:
         )
 
 
-PLAN_FORMAT: Final = PlanFormat(
-    "masters", MastersPlan, record_of(MastersPlan, {Problem: PROBLEM}, order=_ORDER), RESOURCES, _check
-)
+PLAN_FORMAT: Final = PlanFormat("masters", MastersPlan, RESOURCES, _check)

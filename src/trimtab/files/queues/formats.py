@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
+from trimtab.files.plan_format import PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.recorded_rows import numbers, read_rows, require_finite, times
-from trimtab.files.records import record_of
-from trimtab.files.small_snapshot import RowTable, small_format
-from trimtab.model.documents import Amount
-from trimtab.model.plan import Problem
+from trimtab.files.small_snapshot import small_format
 from trimtab.model.queues.plan import PublicationKind, QueuesPlan
-from trimtab.model.queues.snapshot import RESOURCES, Arrivals, ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab_common.documents import Count
+from trimtab.model.queues.snapshot import RESOURCES, Arrivals, QueuesSnapshot
 from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,30 +62,9 @@ def named_places(column: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     return tuple(place), np.array([place[text] for text in texts], dtype=np.int64)[np.asarray(coded.indices)]
 
 
-HEAD: Final[dict[str, Any]] = {
-    "version": Count,
-    "default_weight": Amount,
-    "policy": str,
-    "scheduling": dict[str, float | str],
-}
-"""The balancer's own fields of the head, with their types."""
-
-
-def _described(one: QueuesSnapshot) -> str:
-    where = f"{one.reference.cluster}, {one.reference.taken_at}"
-    return f"{len(one.queues)} queues and {len(one.classes)} classes of {where}"
-
-
 SNAPSHOT_FORMAT: Final = small_format(
-    "trimtab/queues-snapshot/1",
-    QueuesSnapshot,
-    head=HEAD,
-    tables={"queues": RowTable(QueueLoad, "queue"), "classes": RowTable(ClassLoad, "message_class")},
-    described=_described,
+    "trimtab/queues-snapshot/1", QueuesSnapshot, {"queues": "queues", "classes": "classes"}
 )
-
-
-_ORDER: Final = ("balancer", "version", *ORDER[1:], "queues", "orders")
 
 
 def _check(document: JsonDocument, plan: QueuesPlan) -> None:
@@ -113,6 +88,4 @@ def _check(document: JsonDocument, plan: QueuesPlan) -> None:
     check_cost(document, plan.cost, counted)
 
 
-PLAN_FORMAT: Final = PlanFormat(
-    "queues", QueuesPlan, record_of(QueuesPlan, {Problem: PROBLEM}, order=_ORDER), RESOURCES, _check
-)
+PLAN_FORMAT: Final = PlanFormat("queues", QueuesPlan, RESOURCES, _check)

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
+from trimtab.files.plan_format import PlanFormat, check_cost, second_assignment
 from trimtab.files.records import record_of
-from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import (
     ReplicaAssignment,
     ReplicaBound,
@@ -27,17 +26,11 @@ _MOVE = record_of(
     own=("source_dir", "target_dir"),
 )
 RESIZED = ("added_replicas", "dropped_replicas")
-_RECORD = record_of(
-    ReplicasPlan,
-    {
-        Problem: PROBLEM,
-        ReplicaMove: _MOVE,
-        ReplicaCost: record_of(ReplicaCost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
-        ReplicaBound: record_of(ReplicaBound, own=("log_dir_bytes",)),
-    },
-    order=(*ORDER, "log_dirs", "hosts", "numbers", "topics"),
-    own=("log_dirs", "hosts", "numbers", "topics"),
-)
+_RECORDS = {
+    ReplicaMove: _MOVE,
+    ReplicaCost: record_of(ReplicaCost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
+    ReplicaBound: record_of(ReplicaBound, own=("log_dir_bytes",)),
+}
 
 
 def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
@@ -57,7 +50,14 @@ def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
     check_cost(document, plan.cost, counted)
 
 
-FORMAT = PlanFormat("replicas", ReplicasPlan, _RECORD, RESOURCES, checked)
+FORMAT = PlanFormat(
+    "replicas",
+    ReplicasPlan,
+    RESOURCES,
+    checked,
+    _RECORDS,
+    extra=("log_dirs", "hosts", "numbers", "topics"),
+)
 
 read_plan, plan_from, plan_bytes, write_plan = FORMAT.read, FORMAT.from_bytes, FORMAT.to_bytes, FORMAT.write
 

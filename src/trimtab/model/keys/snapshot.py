@@ -199,15 +199,15 @@ class KeysSnapshot:
 
     reference: SnapshotReference
     quality: Quality
-    topic: str
-    topic_id: str
+    topic: Name
+    topic_id: Name
     consumers: str
-    version: int
-    base: int
+    version: Count
+    base: Count
     hashed: bool
-    capacity: float | None = None
-    consumer_capacity: float | None = None
-    added_seconds: float | None = None
+    capacity: Amount | None = None
+    consumer_capacity: Amount | None = None
+    added_seconds: Amount | None = None
     partitions: tuple[PartitionLoad, ...] = ()
     groups: tuple[KeyGroupLoad, ...] = ()
     keys: tuple[HotKey, ...] = ()

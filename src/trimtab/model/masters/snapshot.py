@@ -115,7 +115,7 @@ class MastersSnapshot:
     reference: SnapshotReference
     quality: Quality
     system: Name
-    version: int
+    version: Count
     scheme: str = ""
     nodes: tuple[NodeLoad, ...] = ()
     groups: tuple[MasterGroupLoad, ...] = ()

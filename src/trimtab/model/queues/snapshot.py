@@ -169,8 +169,8 @@ class QueuesSnapshot:
 
     reference: SnapshotReference
     quality: Quality
-    version: int
-    default_weight: float
+    version: Count
+    default_weight: Amount
     policy: str
     scheduling: dict[str, float | str] = field(default_factory=dict)
     queues: tuple[QueueLoad, ...] = ()

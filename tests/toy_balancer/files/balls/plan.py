@@ -1,17 +1,13 @@
 """Plans of the balancer `balls` in files."""
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost
-from trimtab.files.records import record_of
+from trimtab.files.plan_format import PlanFormat, check_cost
 from trimtab.model.balls.plan import BallsPlan
 from trimtab.model.balls.snapshot import RESOURCES
-from trimtab.model.plan import Problem
 
 
 def _check(document: JsonDocument, plan: BallsPlan) -> None:
     check_cost(document, plan.cost, {"weight": sum(move.weight for move in plan.moves)})
 
 
-FORMAT = PlanFormat(
-    "balls", BallsPlan, record_of(BallsPlan, {Problem: PROBLEM}, order=ORDER), RESOURCES, _check
-)
+FORMAT = PlanFormat("balls", BallsPlan, RESOURCES, _check)
