@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trimtab.act.execution.settings import RetryPolicy
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.queues.state import PublishStep, QueuesExecutionState
+    from trimtab.act.queues.executor import PublishStep, QueuesExecutionState
     from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
     from trimtab.systems.redis.status import QueuesStatus
 

@@ -1,4 +1,4 @@
-"""A set of queues on its server, behind `trimtab.act.queues.state.QueuesPort`."""
+"""A set of queues on its server, behind `trimtab.act.queues.executor.QueuesPort`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trimtab.act.execution.port import calling
-from trimtab.act.queues.state import PublishedObservation, Table, Value
+from trimtab.act.queues.executor import PublishedObservation, Table, Value
 from trimtab.systems.redis.client import QueueServerClient, RedisConnection, open_server
 from trimtab_queues.format.exchange import PublishedWeights
 

@@ -11,8 +11,14 @@ from trimtab.act.control import Runner
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.queues.executor import EXECUTOR, QueuesMachine, prepare
-from trimtab.act.queues.state import PublishedObservation, QueuesExecutionState, Value
+from trimtab.act.queues.executor import (
+    EXECUTOR,
+    PublishedObservation,
+    QueuesExecutionState,
+    QueuesMachine,
+    Value,
+    prepare,
+)
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
 from trimtab.model.load import ImbalanceSummary

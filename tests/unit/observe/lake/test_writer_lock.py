@@ -1,4 +1,4 @@
-"""The seat of the one writer of tables: who has it, who may take it, and what one that lost it can do."""
+"""The lock of a lake's writer: who holds it, who takes it over, and what a writer that lost it cannot do."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from support.object_store import ObjectStore
+from trimtab.files.lease import LEASE_SECONDS
 from trimtab.files.object_store import StoreError
 from trimtab.files.store import Location, place_of
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest, read_manifest
-from trimtab.observe.lake.writer_lock import FOLDER, LEASE_SECONDS, WriterLock, acquire, hold_writer_lock
+from trimtab.observe.lake.writer_lock import FOLDER, WriterLock, acquire, hold_writer_lock
 from trimtab_common.errors import InputError
 
 
@@ -53,10 +54,10 @@ class Time:
             self.then()
 
 
-def moved_elsewhere(tables: Location, seat: WriterLock) -> None:
-    """Make a seat's writer one of another machine, as far as others can see."""
-    seat.writer = replace(seat.writer, machine="another", host="another")
-    seat.renew()
+def moved_elsewhere(lock: WriterLock) -> None:
+    """Make the holder of a lock a process of another machine, as far as others can see."""
+    lock.lease.holder = replace(lock.lease.holder, machine="another", host="another")
+    lock.lease.renew()
 
 
 def with_table(path: str) -> Manifest:
@@ -69,34 +70,34 @@ def test_a_second_writer_is_refused_until_the_first_leaves(tables: Location) -> 
     us = rf"being written by another .*process {os.getpid()} on"
     with hold_writer_lock(tables), pytest.raises(ObserveError, match=us):
         acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
-    with hold_writer_lock(tables) as seat:
-        assert seat.publish(Manifest()).writer_epoch == seat.writer.epoch
+    with hold_writer_lock(tables) as lock:
+        assert lock.publish(Manifest()).writer_epoch == lock.lease.epoch
 
 
 def test_a_writer_elsewhere_is_waited_for(tables: Location) -> None:
     """It gives a sign of life just before the lease is over: refused; none for a lease: succeeded."""
     first = acquire(tables)
-    moved_elsewhere(tables, first)
+    moved_elsewhere(first)
     time = Time()
-    time.at, time.then = LEASE_SECONDS - 2, first.renew
+    time.at, time.then = LEASE_SECONDS - 2, first.lease.renew
     with pytest.raises(ObserveError, match="being written by another .* on another"):
         acquire(tables, clock=time.clock, sleep=time.sleep)
     assert LEASE_SECONDS - 2 <= time.now <= LEASE_SECONDS
     waited: list[str] = []
     second = acquire(tables, print_progress=waited.append, clock=time.clock, sleep=time.sleep)
     assert time.now >= 2 * LEASE_SECONDS - 3
-    assert waited == [f"{first.writer} was writing: waiting 30 s for a sign of life"]
-    assert second.writer.epoch > first.writer.epoch
-    first.renew()
-    assert first.is_lost
-    assert not second.is_lost
+    assert waited == [f"{first.lease.holder} was writing: waiting 30 s for a heartbeat"]
+    assert second.lease.epoch > first.lease.epoch
+    first.lease.renew()
+    assert first.lease.is_lost
+    assert not second.lease.is_lost
 
 
 def test_a_writer_that_lost_its_lock_publishes_nothing(tables: Location) -> None:
     """It slept, was succeeded, and wakes up with tables computed from what it had read before."""
     first = acquire(tables)
     read_by_first = first.publish(with_table("rates/old"))
-    moved_elsewhere(tables, first)
+    moved_elsewhere(first)
     time = Time()
     second = acquire(tables, clock=time.clock, sleep=time.sleep)
     # Before the second one has published anything of its own.
@@ -104,14 +105,14 @@ def test_a_writer_that_lost_its_lock_publishes_nothing(tables: Location) -> None
         ObserveError, match=r"has taken over the writing .* nothing was published: start again"
     ):
         first.publish(replace(read_by_first, tables=with_table("rates/stale").tables))
-    assert first.is_lost
+    assert first.lease.is_lost
     assert read_manifest(tables).tables == with_table("rates/old").tables
     done = second.publish(replace(read_manifest(tables), tables=with_table("rates/new").tables))
     with pytest.raises(ObserveError, match="nothing was published"):
         first.publish(replace(read_by_first, tables=with_table("rates/stale").tables))
-    first.leave()
-    second.renew()
-    assert not second.is_lost
+    first.lease.release()
+    second.lease.renew()
+    assert not second.lease.is_lost
     assert read_manifest(tables) == done
 
 
@@ -121,7 +122,7 @@ def test_a_publication_just_before_the_lock_changes_hands_is_retained(
     """The old writer is a moment faster than the one that shuts it out: the new one goes on from there."""
     first = acquire(tables)
     published = first.publish(with_table("rates/old"))
-    moved_elsewhere(tables, first)
+    moved_elsewhere(first)
     from trimtab.observe.lake import writer_lock as module
 
     def late(folder: Location, manifest: Manifest) -> Manifest:
@@ -134,15 +135,15 @@ def test_a_publication_just_before_the_lock_changes_hands_is_retained(
     second = acquire(tables, clock=time.clock, sleep=time.sleep)
     found = read_manifest(tables)
     assert found.tables == with_table("rates/last").tables
-    assert (found.version, found.writer_epoch) == (published.version + 2, second.writer.epoch)
+    assert (found.version, found.writer_epoch) == (published.version + 2, second.lease.epoch)
 
 
 def test_of_two_that_succeed_the_later_one_stays(tables: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One takes the seat, sleeps, is succeeded in turn, and must not shut out its own successor."""
+    """One takes the lock, sleeps, is succeeded in turn, and must not shut out its own successor."""
     from trimtab.observe.lake import writer_lock as module
 
     first = acquire(tables)
-    moved_elsewhere(tables, first)
+    moved_elsewhere(first)
     later: list[WriterLock] = []
 
     def slept(folder: Location) -> Manifest:
@@ -156,27 +157,27 @@ def test_of_two_that_succeed_the_later_one_stays(tables: Location, monkeypatch: 
         return read_manifest(folder)
 
     time = Time()
-    original = module._shut_out
+    original = module._exclude_previous_writer
 
-    def asleep_before(seat: WriterLock) -> None:
-        monkeypatch.setattr(module, "_shut_out", original)
+    def asleep_before(lock: WriterLock) -> None:
+        monkeypatch.setattr(module, "_exclude_previous_writer", original)
         monkeypatch.setattr(module, "read_manifest", slept)
-        original(seat)
+        original(lock)
 
-    monkeypatch.setattr(module, "_shut_out", asleep_before)
+    monkeypatch.setattr(module, "_exclude_previous_writer", asleep_before)
     with pytest.raises(ObserveError, match="being written by another"):
         acquire(tables, clock=time.clock, sleep=time.sleep)
     (last,) = later
-    last.renew()
-    assert not last.is_lost
-    assert last.publish(read_manifest(tables)).writer_epoch == last.writer.epoch
+    last.lease.renew()
+    assert not last.lease.is_lost
+    assert last.publish(read_manifest(tables)).writer_epoch == last.lease.epoch
 
 
 def test_an_unreadable_lock_is_replaced_and_its_writer_excluded(tables: Location) -> None:
     """A document of a later trimtab, or a damaged one: nobody to ask, so nobody is trusted."""
     VersionedDocuments(tables / FOLDER, retained=4).add(7, b"{}")
-    seat = acquire(tables)
-    assert seat.writer.epoch == 8
+    lock = acquire(tables)
+    assert lock.lease.epoch == 8
     assert read_manifest(tables).writer_epoch == 8
 
 
@@ -188,7 +189,7 @@ def test_a_removed_lock_folder_does_not_readmit_an_old_writer(tables: Location) 
     for path in paths:
         path.unlink()
     with hold_writer_lock(tables) as second:
-        assert second.writer.epoch > first.writer.epoch
+        assert second.lease.epoch > first.lease.epoch
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_a_removed_lock_folder_does_not_readmit_an_old_writer(tables: Location) 
 def test_an_unwritable_folder_is_reported_and_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, told: str
 ) -> None:
-    """Full, read-only or closed to us: no seat, no publication, nothing left in the making; and a seat that
+    """Full, read-only or closed to us: no lock, no publication, nothing left in the making; and a lock that
     nobody could be told of leaving is free all the same.
     """
     tables = tmp_path / "tables"
@@ -210,13 +211,13 @@ def test_an_unwritable_folder_is_reported_and_unchanged(
     def refused(_: int) -> None:
         raise OSError(fault, os.strerror(fault))
 
-    with hold_writer_lock(tables) as seat:
-        before = seat.publish(with_table("rates/old"))
+    with hold_writer_lock(tables) as lock:
+        before = lock.publish(with_table("rates/old"))
         with monkeypatch.context() as during:
             during.setattr(os, "fsync", refused)
             with pytest.raises(InputError, match=told):
-                seat.publish(replace(before, tables=with_table("rates/new").tables))
-            seat.leave()
+                lock.publish(replace(before, tables=with_table("rates/new").tables))
+            lock.lease.release()
             with pytest.raises(InputError, match=told):
                 acquire(tables)
     assert read_manifest(tables) == before
@@ -229,16 +230,16 @@ def test_a_key_that_is_revoked_in_the_middle_publishes_nothing(s3: ObjectStore) 
     """The store refuses the publication, in a sentence; once it lets us in again, all is as before."""
     tables = place_of(s3.bucket()) / "tables"
     try:
-        with hold_writer_lock(tables) as seat:
-            before = seat.publish(with_table("rates/old"))
+        with hold_writer_lock(tables) as lock:
+            before = lock.publish(with_table("rates/old"))
             s3.refuse(True)
             with pytest.raises(StoreError, match="access denied, the store does not know this access key"):
-                seat.publish(replace(before, tables=with_table("rates/new").tables))
+                lock.publish(replace(before, tables=with_table("rates/new").tables))
     finally:
         s3.refuse(False)
     assert read_manifest(tables) == before
-    with hold_writer_lock(tables) as seat:
-        assert seat.publish(read_manifest(tables)).tables == before.tables
+    with hold_writer_lock(tables) as lock:
+        assert lock.publish(read_manifest(tables)).tables == before.tables
 
 
 _VICTIM = """
@@ -300,25 +301,25 @@ def killed_in(tables: Location, phase: str) -> None:
         assert (found.tables["rates"][0].path, found.streams) == ("rates/own", {"s": 3})
     else:
         assert found.tables == with_table("rates/before").tables
-    seat = acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
-    seat.publish(replace(read_manifest(tables), watermark=5))
+    lock = acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
+    lock.publish(replace(read_manifest(tables), watermark=5))
     assert read_manifest(tables).watermark == 5
 
 
 def test_heartbeats_keep_the_lock(tables: Location) -> None:
-    """A writer that is at work for many leases keeps its seat, and leaves few documents behind."""
-    with hold_writer_lock(tables, lease_seconds=0.3) as seat:
-        begun = seat.writer.signs
+    """A writer that is at work for many leases keeps its lock, and leaves few documents behind."""
+    with hold_writer_lock(tables, lease_seconds=0.3) as lock:
+        begun = lock.lease.holder.heartbeats
         deadline = 150
-        while seat.writer.signs < begun + 6 and deadline:
+        while lock.lease.holder.heartbeats < begun + 6 and deadline:
             deadline -= 1
             threading_wait(0.1)
-        assert seat.writer.signs >= begun + 6
-        assert not seat.is_lost
+        assert lock.lease.holder.heartbeats >= begun + 6
+        assert not lock.lease.is_lost
     assert len(list((tables / FOLDER).iterdir())) <= 4
     (newest,) = [VersionedDocuments(tables / FOLDER, 4).newest()]
-    assert newest is not None and json.loads(newest[1])["left"] is True
-    assert json.loads(newest[1])["token"] == asdict(seat.writer)["token"]
+    assert newest is not None and json.loads(newest[1])["released"] is True
+    assert json.loads(newest[1])["token"] == asdict(lock.lease.holder)["token"]
 
 
 def threading_wait(seconds: float) -> None:
