@@ -40,6 +40,11 @@ class LeaseLostError(TrimtabError):
     """Another process holds the lease, or the last heartbeat of this process is too old."""
 
 
+def lease_clock() -> float:
+    """Monotonic time that also passes while the machine sleeps, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(frozen=True)
 class StoredLeaseHolder:
     """A process that holds a lease, or held it.
@@ -106,7 +111,7 @@ class StoredLease:
         documents: VersionedDocuments,
         holder: StoredLeaseHolder,
         replaced: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = lease_clock,
     ) -> None:
         self.holder = holder
         self.replaced = replaced
@@ -194,7 +199,7 @@ class LeaseCandidate:
     lowest_epoch
         Gives the largest epoch that the resource has seen, should the folder of the lease have been removed.
     clock
-        Monotonic time.
+        Monotonic time, which must not stand still while the machine sleeps.
     """
 
     def __init__(
@@ -204,7 +209,7 @@ class LeaseCandidate:
         lease_seconds: float = LEASE_SECONDS,
         *,
         lowest_epoch: Callable[[], int] = lambda: 0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = lease_clock,
     ) -> None:
         self.documents = VersionedDocuments(folder, retained=RETAINED_DOCUMENTS)
         self._name = name

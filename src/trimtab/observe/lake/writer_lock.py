@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trimtab.files.lease import LEASE_SECONDS, LeaseCandidate, StoredLease, StoredLeaseHolder, renewed
+from trimtab.files.lease import (
+    LEASE_SECONDS,
+    LeaseCandidate,
+    StoredLease,
+    StoredLeaseHolder,
+    lease_clock,
+    renewed,
+)
 from trimtab.files.versioned_documents import VersionConflictError
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, publish_manifest, read_manifest
@@ -93,7 +100,7 @@ def acquire(
     tables: Location,
     lease_seconds: float = LEASE_SECONDS,
     print_progress: Callable[[str], None] = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = lease_clock,
     sleep: Callable[[float], None] = time.sleep,
 ) -> WriterLock:
     """Acquire the lock without heartbeats; waits until a silent holder of another machine has expired.
