@@ -77,7 +77,7 @@ def test_a_held_lease_names_its_holder(one: Machine, two: Machine) -> None:
     assert (second.replaced, second.epoch > first.epoch) == (False, True)
 
 
-def test_a_silent_holder_is_replaced_after_the_lease(one: Machine, two: Machine) -> None:
+def test_a_holder_without_heartbeats_is_replaced_when_the_lease_expires(one: Machine, two: Machine) -> None:
     """The candidate counts from the newest document that it has read, by its own clock."""
     first = one.acquire()
     two.attempt()
