@@ -1,4 +1,4 @@
-"""From the figures in `results/` to docs/benchmarks.md and its charts: nothing is measured here."""
+"""Writes docs/benchmarks.md and its charts from the figures in `results/`; measures nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from run import ALL, BY_NAME
 DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# Benchmarks
 
-`make bench` measures this page anew and rewrites it, in about half an hour on two quiet cores; the figures
-lie in `benchmarks/results/`, each with the machine it was taken on. Commands and engines take turns
-(A B A B), medians are quoted, and ratios say more than seconds: the machine is shared. Attribution against
-truth is measured on its own, by `.venv/bin/python benchmarks/run.py pipeline_accuracy pipeline_cpu_base`,
-and so are other task queues, by `.venv/bin/python benchmarks/run.py queues_rivals`, and a lake of a month, by
-`.venv/bin/python benchmarks/run.py month_lake` (it takes 30 GB of disk).
+`make bench` measures the figures of this page and rewrites it, in about half an hour on two quiet cores.
+The figures are in `benchmarks/results/`, each with its machine. Commands and engines
+alternate (A B A B), and medians are quoted. Ratios are more reliable than seconds: the machine is shared.
+Three parts run separately, by `.venv/bin/python benchmarks/run.py NAME`:
+
+- `pipeline_accuracy pipeline_cpu_base`: attribution compared with the truth
+- `queues_rivals`: other task queues
+- `month_lake`: a lake of a month (needs 30 GB of disk)
+
+Machines:
 """
 
 
 def main() -> None:
-    """Write the page from whatever has been measured so far."""
+    """Write the page from the figures that exist."""
     sections = [
         HEAD,
         _machines(),
@@ -58,7 +62,7 @@ def _machines() -> str:
         machine: Any = found["machine"]
         lines.append(
             f"- `{name}`: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
-            f"Python {machine['python']}, load average {machine['load_average']} when it ended"
+            f"Python {machine['python']}, load average {machine['load_average']} at the end"
         )
     return "\n".join(lines) + "\n"
 
@@ -83,7 +87,7 @@ def _plan_speed() -> str:
     ]
     return (
         "## From command to plan file\n\n"
-        "The whole process, start and reading included, unless said otherwise.\n\n"
+        "Times are of the whole process, including its start and reading the snapshot, unless stated.\n\n"
         + _table(("what", "wall", "CPU", "goal"), body)
     )
 
@@ -105,12 +109,11 @@ def _plan_quality() -> str:
     ]
     return (
         "## Plans: bytes over the lower bound\n\n"
-        "Lognormal broker weights (sigma .25), mean usage .4/.4/.4/.5, RF 3 in three racks, theta .80, "
-        "epsilon .10. The ratio is bytes moved over the bound that comes with each plan (goal: at most 1.2); "
-        "planner alone, in a warm process.\n\n"
-        + _table(
-            ("strategy", "brokers", "replicas", "all goals met", "bytes / bound", "at worst", "CPU"), body
-        )
+        "Instances: lognormal broker weights (σ 0.25), mean utilisation 0.4/0.4/0.4/0.5, replication factor "
+        "3 "
+        "in three racks, θ 0.80, ε 0.10. The ratio is bytes moved over the lower bound of the plan (goal: at "
+        "most 1.2). Times are of the planner alone, in a warm process.\n\n"
+        + _table(("strategy", "brokers", "replicas", "all goals met", "bytes / bound", "worst", "CPU"), body)
         + _picture(draw_plan_quality(rows["medians"]), "bytes over the bound against brokers, and seconds")
     )
 
@@ -125,9 +128,10 @@ def _bundles_speed() -> str:
     ]
     return (
         "## Decisions on bundles\n\n"
-        f"{found['brokers']:,} brokers, {found['bundles']:,} bundles, in a round in which the strategy acts, "
-        "on a view that nothing has been computed of. A whole round is what a replay does at a tick: running "
-        "means, the order of Java's hash maps, the decision, and the placement of what is shed.\n\n"
+        f"{found['brokers']:,} brokers, {found['bundles']:,} bundles. Times are of a round in which the "
+        "strategy "
+        "acts, without precomputed values. A whole round is the work of a replay at a tick: running means, "
+        "the order of Java's hash maps, the decision, and the placement of unloaded bundles.\n\n"
         + _table(("what", "wall", "CPU", "goal"), body)
     )
 
@@ -144,14 +148,18 @@ def _bundles_replay() -> str:
     return (
         "## Replays of a day\n\n"
         f"{found['ticks']:,} ticks of {found['brokers']} brokers and {found['bundles']} bundles "
-        f"({found['gzip_bytes'] / 1e6:.0f} MB of gzip) through {found['strategies']} shedders side by side, "
-        "each in its simulated world, and the recording as it is; the run fails if a decision differs in a "
-        "byte. A tick counts once for each of them. Starting a session is not counted, starting its workers "
-        f"is. Peak memory of one strategy's replay, the whole process: {peaks}.\n\n"
+        f"({found['gzip_bytes'] / 1e6:.0f} MB of gzip), replayed by {found['strategies']} shedders, each in "
+        "its "
+        "simulated world, and as recorded. The run fails if a decision differs in one byte. A tick counts "
+        "once "
+        "for each shedder. Times exclude the start of a Spark session and include the start of its workers. "
+        f"Peak memory of the process that replays one strategy: {peaks}.\n\n"
         + _table(("where", "wall", "CPU", "ticks per second"), body)
-        + "\nIn one process the recording is read once for all strategies; of Spark's tasks each reads it "
-        "for itself, about half of their work. Where the load average says that others were at work, CPU "
-        "tells more than the clock.\n"
+        + "\nOne process reads the recording once for all strategies. Each task of Spark reads it again, "
+        "which is "
+        "about half of its work. If the load average shows other programs, CPU time is more reliable than "
+        "wall "
+        "time.\n"
     )
 
 
@@ -171,15 +179,15 @@ def _queues_dispatch() -> str:
     counts = [row["5"]["count_ns"] for row in rows["policies"].values()]
     return (
         "## Dispatch of messages\n\n"
-        "The balancer `queues`: choosing a queue for a message, one thread of plain Python, while messages "
-        "are "
-        "sent and finished in turn. The least of many short runs of 1,000 messages, with the same run "
-        "without choosing taken off: what that does (counting a message in and out) takes "
-        f"{min(counts):,} to {max(counts):,} ns at five queues. What a thief spends on finding work comes on "
-        "top, in the worker.\n\n"
+        "The balancer `queues`: time to choose a queue for a message, in one thread of plain Python, while "
+        "messages are sent and finished alternately. Figures are the minimum of many short runs of 1,000 "
+        "messages, less the same run without choosing. That run counts messages in and out and takes "
+        f"{min(counts):,} to {max(counts):,} ns per message at five queues. The time that a work-stealing "
+        "worker needs to find work is not included.\n\n"
         + _table(("policy", *(f"{size} queues" for size in sizes), "limit at 5"), body)
-        + "\nAbove 32 queues least-work-left and join-shortest-queue keep a heap; below, looking at all is "
-        "quicker. Min-Min compares a completion time for each queue.\n"
+        + "\nAbove 32 queues least-work-left and join-shortest-queue keep a heap. Below, comparing all "
+        "queues is "
+        "faster. Min-Min compares a completion time for each queue.\n"
     )
 
 
@@ -201,11 +209,13 @@ def _queues_count() -> str:
     ]
     return (
         "## Messages a second by the number of queues\n\n"
-        f"The balancer `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way "
-        "at "
-        "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
-        f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
-        "those of one message. A claim is what a worker costs the server that stands by, once a second.\n\n"
+        f"The balancer `queues` on a Valkey server: one sender with {rows['at_once']} messages in flight, "
+        "and no "
+        "workers. The numbers of queues alternate; figures are medians of the rounds. *Share* is relative to "
+        f"the rate at the fewest queues; the goal at 100 queues is {rows['least_share_at_100']}. Processor "
+        "times are per message. *Claim* is the server's processor time for the claim of a standby worker, "
+        "once "
+        "a second.\n\n"
         + _table(
             ("queues", "messages a second", "share", "sender", "server", "claim", "longest queue / mean"),
             body,
@@ -236,24 +246,29 @@ def _queues_rivals() -> str:
     words = tuple(f"bursts of {size}: {what}" for size in sizes for what in ("short", "long"))
     messages = next(iter(programs.values()))["killed"]["messages"]
     return (
-        "## Task queues beside ours\n\n"
-        f"The same tasks, on one Valkey (append-only file, synced every second): {found['workers']} worker "
-        "processes, each of which does one message at a time, as a container with one core does; each "
-        "program as it comes and tuned. *Empty tasks*: one sender, workers that wait, all on this machine; a "
-        "second, and processor time of sender, server and workers together for each, which tells more where "
-        f"others are at work. *Bursts*: {found['short_share']:.0%} of the messages take "
-        f"{found['short_seconds'] * 1000:.0f} ms, the others {found['long_seconds'] * 1000:.0f} ms, workers "
-        f"are {found['use']:.0%} used; mean and p99 from when a message was accepted until it was begun. "
-        f"*Killed*: of {messages} messages, when a worker is killed with signal 9 in mid-backlog and another "
-        "started: "
-        f"those that were not there {found['given_up_seconds']} s after the last, and runs too many.\n\n"
+        "## Comparison with other task queues\n\n"
+        f"All programs run the same tasks on one Valkey (append-only file, synced every second) with "
+        f"{found['workers']} worker processes. Each worker processes one message at a time, as a container "
+        "with one core does. Each program runs with its defaults, and tuned.\n\n"
+        "- *Empty tasks*: one sender, idle workers, all on this machine. Tasks per second, and processor "
+        "time "
+        "per task of sender, server and workers together. Processor time is more reliable if other programs "
+        "run.\n"
+        f"- *Bursts*: {found['short_share']:.0%} of the messages take {found['short_seconds'] * 1000:.0f} "
+        "ms, "
+        f"the others {found['long_seconds'] * 1000:.0f} ms; workers are used to {found['use']:.0%}. Mean and "
+        "p99 of the time from acceptance to start.\n"
+        f"- *Killed*: a worker is killed with signal 9 during a backlog of {messages} messages, and another "
+        "is "
+        f"started. Lost: missing {found['given_up_seconds']} s after the last message. Doubled: surplus "
+        "runs.\n\n"
         + _table(("program", "settings", "empty tasks", "processor", *words, "killed: lost, doubled"), body)
         + _sessions(programs)
     )
 
 
 def _sessions(programs: dict[str, Any]) -> str:
-    """What balance scheduling did in each row of ours, and which rows date from a session before."""
+    """Moves and pauses of balance scheduling in the rows of trimtab, and rows of an earlier session."""
     earlier = [name for name, row in programs.items() if "load_average" not in row]
     body = [
         (name, *(f"{one['orders']['moved']}, {one['orders']['pauses']}" for one in runs))
@@ -261,12 +276,12 @@ def _sessions(programs: dict[str, Any]) -> str:
         for runs in [[*row["waits"].values(), row["killed"]]]
         if name.startswith("trimtab") and name not in earlier
     ]
-    told = f"\nRows of an earlier run: {'; '.join(earlier)}.\n" if earlier else ""
+    text = f"\nRows of an earlier run: {'; '.join(earlier)}.\n" if earlier else ""
     if body:
         words = (*(f"bursts of {size}" for size in next(iter(programs.values()))["waits"]), "killed")
-        told += "\nBalance scheduling did this meanwhile: messages moved, and pauses of a queue.\n\n"
-        told += _table(("program", *words), body)
-    return told
+        text += "\nBalance scheduling meanwhile: messages moved, and pauses of a queue.\n\n"
+        text += _table(("program", *words), body)
+    return text
 
 
 def _keys_choose() -> str:
@@ -276,7 +291,7 @@ def _keys_choose() -> str:
     own = rows["policies"]["kafka-python's own"]
 
     def verdict(name: str, row: dict[str, int], column: str) -> str:
-        """Met or missed by a column; the limit of `hash` is one over the client's own."""
+        """Whether a figure meets its limit; the limit of `hash` is added to the client's own time."""
         limit = str(rows["limits_ns"].get(name, ""))
         if not limit:
             return ""
@@ -292,14 +307,14 @@ def _keys_choose() -> str:
     ]  # fmt: skip
     return (
         "## Choice of partitions\n\n"
-        "The balancer `keys`: choosing the partition of a record and counting it, 24 partitions, keys of 12 "
-        "bytes, one thread of plain Python; the least of many short runs of 1,000 records, the median of "
-        "three such figures. At the beginning of each run the load is looked at, and half of the partitions "
-        "are overloaded. *Elsewhere*: drawn records that went to another partition than the plain hash's. "
-        "Keys are drawn by a Zipf "
-        "law of 10,000, and hashes are remembered; keys that are new each time must all be hashed. "
-        "Limits are meant for drawn keys, as topics have them; beside them stands whether new keys, the "
-        "worst case, keep them too: a hash in plain Python alone takes "
+        "The balancer `keys`: time to choose the partition of a record and to count it. 24 partitions, keys "
+        "of 12 "
+        "bytes, one thread of plain Python. Figures are medians of three minima of many short runs of 1,000 "
+        "records. The load is observed at the beginning of each run, with half of the partitions overloaded. "
+        "*Elsewhere* is the share of drawn records outside the partition of the plain hash.\n\n"
+        "- *Drawn keys* follow a Zipf law of 10,000 keys, and their hashes are cached. The limits are for "
+        "drawn keys, as topics have them.\n"
+        "- *New keys* are the worst case: every key is hashed. A hash in plain Python alone takes "
         f"{rows['policies']['hash']['fresh_ns']:,} ns.\n\n"
         + _table(
             ("policy", "drawn keys", "new keys", "elsewhere", "limit, ns", "drawn keys", "new keys"), body
@@ -311,45 +326,51 @@ def _keys_clients() -> str:
     rows = _rows("keys_clients")
     if rows is None:
         return ""
-    beside = ("ours", "partitioner", "bare", "told")
+    columns = ("ours", "partitioner", "bare", "told")
     body = [
         (name, f"{row['own_per_second']:,.0f}", f"{row['ours_per_second']:,.0f}",
-         *(f"{row[f'{one}_ratio']:.2f}" if f"{one}_ratio" in row else "-" for one in beside),
+         *(f"{row[f'{one}_ratio']:.2f}" if f"{one}_ratio" in row else "-" for one in columns),
          *(f"{row[f'{one}_cpu_us']:.1f} µs" for one in ("own", "bare", "ours")))
         for name, row in rows["clients"].items()
     ]  # fmt: skip
     guard = [(name, f"{value:,.0f} ns") for name, value in rows["guard_ns"].items()]
     return (
         "## Clients that keep order\n\n"
-        "The balancer `keys`: records a second of a producer with its client's own partitioner (murmur2), "
+        "The balancer `keys`: records per second of a producer with its client's own partitioner (murmur2), "
         "and "
-        "of ours, which follows a table with a split key, a tenth of all records, and a tenth of the groups "
-        "elsewhere, whose records carry a fence until it is passed: the same 100 bytes a record, unless "
-        f"said, and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
-        f"whole process a record. Asked for: {rows['limit']:g} of the client's own. *Bare* is a subclass "
-        "whose send does nothing but call the client's: none that does more can be faster. *Told* is the "
-        "client's own, which is given partition, header and callback of each record, thought up before; "
-        "*partitioner* is its own with our partitioner alone, by the same table, which keeps no order.\n\n"
+        "of trimtab's producer. The routing table splits a key with a tenth of all records, and moves a "
+        "tenth "
+        "of the groups. Records of moved groups carry a fence until it is passed. Records have 100 bytes "
+        "unless stated, and all producers have the same settings. Figures are medians of "
+        f"{rows['rounds']} rounds; processor time is per record, of the whole process. Goal: "
+        f"{rows['limit']:g} of the client's own rate.\n\n"
+        "- *Bare*: a subclass whose `send` only calls the client's. No Python wrapper can be faster.\n"
+        "- *Precomputed*: the client's own producer with partition, header and callback of each record "
+        "computed in advance.\n"
+        "- *Partitioner*: the client's own producer with trimtab's partitioner and the same table, without "
+        "order.\n\n"
         + _table(
             (
                 "client",
                 "its own, records/s",
-                "ours",
-                "of its own",
-                "partitioner, of its own",
-                "bare, of its own",
-                "told, of its own",
+                "trimtab",
+                "ratio",
+                "partitioner, ratio",
+                "bare, ratio",
+                "precomputed, ratio",
                 "its own, processor",
                 "bare",
-                "ours",
+                "trimtab",
             ),
             body,
         )
-        + "\nWhat the guard takes for a record in a consumer, from received to done, with a handler that "
-        "does nothing, and one transaction for up to 500 records; split records carry stamps.\n\n"
-        + _table(("records, marks", "processor"), guard)
-        + f"\nA record that waits takes {rows['held_bytes']:,.0f} bytes besides itself, where each is of "
-        "another key.\n"
+        + "\nProcessor time of the order guard for a record in a consumer, with a handler that does nothing "
+        "and one "
+        "transaction for up to 500 records. Split records carry stamps.\n\n"
+        + _table(("records, checkpoints", "processor"), guard)
+        + f"\nA waiting record takes {rows['held_bytes']:,.0f} bytes besides its content, if each has "
+        "another "
+        "key.\n"
     )
 
 
@@ -372,15 +393,22 @@ def _keys_consumers() -> str:
     sizes = ", ".join(f"{records:,} on {client}" for client, records in found["records"].items())
     return (
         "## Consumers that keep order\n\n"
-        "The balancer `keys`: records a second of a consumer that keeps order, by where its marks lie, and "
-        "of a "
-        "plain poll loop on the same client in the same run. Records of 100 bytes of keys that no table has "
-        f"moved, {sizes}, 24 partitions, a handler that does nothing, commits as often; medians of "
-        f"{found['rounds']} rounds. SQLite and PostgreSQL run on the same machine and do not wait for the "
-        "disk. confluent-kafka fetches again 10 ms after its queue was full (1 s by default). Processor time "
-        "is that of the consumer's process, a database server's is not in it.\n\n"
+        "The balancer `keys`: records per second of a consumer that keeps order, by the store of its "
+        "checkpoints, and of a plain poll loop on the same client in the same run. Records have 100 bytes, "
+        "and "
+        f"keys are not moved. {sizes}, 24 partitions, a handler that does nothing, equally frequent commits; "
+        f"medians of {found['rounds']} rounds. SQLite and PostgreSQL run on the same machine and do not wait "
+        "for the disk. confluent-kafka fetches again 10 ms after its queue was full (1 s by default). "
+        "Processor time is that of the consumer's process, without a database server.\n\n"
         + _table(
-            ("client", "consumer", "records/s", "of the plain loop", "least and most", "processor a record"),
+            (
+                "client",
+                "consumer",
+                "records/s",
+                "of the plain loop",
+                "minimum and maximum",
+                "processor per record",
+            ),
             body,
         )
     )
@@ -394,10 +422,10 @@ def _pipeline() -> str:
 
 
 def _compared(rows: dict[str, Any]) -> str:
-    """Spark beside engines without a JVM."""
+    """Spark compared with engines without a JVM."""
     of = rows["compared"]
     if of is None:
-        return "Engines beside one another: not measured yet.\n"
+        return "Comparison of engines: not measured yet.\n"
     engines = of["engines"]
     body = [
         (
@@ -414,16 +442,17 @@ def _compared(rows: dict[str, Any]) -> str:
     words = ("engine", "median", "first", "CPU", "rows per second", "times Polars", "times DuckDB")
     return (
         f"{of['raw_rows']:,} raw rows ({of['partitions']} partitions, three replicas each, "
-        f"{of['ticks']} ticks, {of['files']} files) to the tables {', '.join(of['same_results'])}; "
-        "nothing is written down if engines differ in any of them. Spark also writes `cleaned` in the same "
-        f"job. Starting Spark took {of['spark_start_seconds']} s, apart; it runs with `--large-job`, and "
-        "*first* "
-        "is its first turn, in which its JVM still compiles. The stream takes the same rows in a micro-batch "
-        "for each file, and makes all tables and snapshots.\n\n"
+        f"{of['ticks']} ticks, {of['files']} files) are processed to the tables "
+        f"{', '.join(of['same_results'])}. Results are recorded only if all engines produce equal tables. "
+        "Spark also writes `cleaned` in the same job. "
+        f"Starting Spark took {of['spark_start_seconds']} s, which is not included. Spark runs with "
+        "`--large-job`. *First* is its first turn, in which the JVM still compiles. The stream processes the "
+        "same rows in a micro-batch per file, and makes all tables and snapshots.\n\n"
         + _table(words, body)
-        + "\nBuilding tables once, engines without a JVM are faster on one machine. Spark is there because "
-        "the same transformations, to the bit, also keep the tables up to date: a tick costs the tick, where "
-        "the others make everything anew; and because both go on over several machines.\n"
+        + "\nOn one machine, engines without a JVM build the tables faster. trimtab uses Spark for two "
+        "reasons: the "
+        "same transformations also update the tables, equal to the bit, at the cost of one tick, while the "
+        "other engines compute everything again; and both batch and stream run on several machines.\n"
         + _picture(
             draw_pipeline(of, rows["points"]),
             "engines compared: batch, live, and how Spark grows with partitions",
@@ -432,9 +461,9 @@ def _compared(rows: dict[str, Any]) -> str:
 
 
 def _points(points: dict[str, dict[str, Any]]) -> str:
-    """Batch and live over numbers of partitions, cores and workers."""
+    """Batch and live runs by numbers of partitions, cores and workers."""
     if not points:
-        return "\nOver numbers of partitions, cores and workers: not measured yet.\n"
+        return "\nBy numbers of partitions, cores and workers: not measured yet.\n"
     body = [
         (
             f"{one['partitions']:,}",
@@ -455,29 +484,34 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "partitions",
         "on",
         "batch: rows per second",
-        "CPU µs a row",
-        "of it tasks, compiling, rest",
+        "CPU µs per row",
+        "share of tasks, compiling, rest",
         "live: ticks",
-        "rows of one",
-        "a tick",
+        "rows per tick",
+        "time per tick",
         "rows per second",
-        "of its CPU tasks, compiling, rest",
+        "share of tasks, compiling, rest",
         "MiB",
     )
     return (
-        "\nAll tables, each line measured once, in a process of its own; batch is the second of two in it, "
-        "live a micro-batch for each tick from then on, the median of the later half of them. So few ticks "
-        "are still compiling: a stream that stays up gets faster. A tick goes from samples landed to the "
-        "snapshot written. Workers are two processes of one core beside the driver, on the same machine. "
-        "What bounds a line is the largest of its three shares: *tasks* work on rows, *compiling* ends after "
-        "some dozens of micro-batches, the *rest* is planning queries, which costs as much for a row as for "
-        "a million. Memory is the largest of Python and all JVMs (3 GiB of heap in the driver) together.\n\n"
+        "\nThe next table is about all tables of the pipeline. Each line was measured once, in a process of "
+        "its "
+        "own.\n\n"
+        "- *Batch* is the second of two batches in the process. *Live* is a micro-batch per tick, from then "
+        "on; figures are medians of the later half. After so few ticks the JVM still compiles, so a "
+        "long-running stream is faster.\n"
+        "- A tick lasts from the arrival of its samples to the written snapshot.\n"
+        "- Workers are two processes with one core each, on the same machine as the driver.\n"
+        "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
+        "some "
+        "dozens of micro-batches; the *rest* plans queries and does not depend on the number of rows.\n"
+        "- Memory is the maximum of Python and all JVMs together (3 GiB of heap in the driver).\n\n"
         + _table(words, body)
     )
 
 
 def _month() -> str:
-    """A lake of a month: what was computed, what was shifted, and what each command takes."""
+    """A lake of a month: computed and shifted hours, and times of commands."""
     found = _rows("month_lake")
     if found is None:
         return ""
@@ -485,12 +519,12 @@ def _month() -> str:
     looked, read = ({**found[one]} for one in ("looked", "read"))
     asked, rows = looked.pop("requests"), read.pop("rows")
     commands = {
-        "the hour after the month, upon it: `pipeline run --large-job --since`": newest,
-        f"the 23 hours after that at once, {found['rest_of_day']['samples'] / 1e6:.1f} million rows": found[
+        "the hour after the month: `pipeline run --large-job --since`": newest,
+        f"the next 23 hours in one run, {found['rest_of_day']['samples'] / 1e6:.1f} million rows": found[
             "rest_of_day"
         ],
-        "`pipeline compact`: a day of files a tick joined, ages of 30 days": kept,
-        "`pipeline compact`, ages of 29 days: a day goes": shorter,
+        "`pipeline compact`: merges the files of a day, retention of 30 days": kept,
+        "`pipeline compact`, retention of 29 days: removes a day": shorter,
         **{f"`{name}`": one for name, one in looked.items()},
         **read,
     }
@@ -505,26 +539,33 @@ def _month() -> str:
     ]
     return (
         "## A lake of a month\n\n"
-        f"{found['partitions']:,} partitions, three replicas each, {found['brokers']} brokers, a sample of "
-        f"all every 30 s for 30 days: {copied['raw_rows'] / 1e6:,.0f} million raw rows, and the day after "
-        f"as a collector lands it. **Spark made the last hour of the month and the one after it** "
-        f"({newest['samples']:,} raw rows each: {newest['samples'] / newest['processor_seconds']:,.0f} a "
-        "second of processors, with a JVM that starts and compiles for them). **The other 719 hours are "
-        "copies of the former's tables and samples with all times moved**, a folder a day: counters begin in "
-        f"each hour where they begin in the last. These {copied['rows'] / 1e6:,.0f} million rows of tables "
+        f"{found['partitions']:,} partitions, three replicas each, {found['brokers']} brokers, a sample "
+        "every "
+        f"30 s for 30 days: {copied['raw_rows'] / 1e6:,.0f} million raw rows, and the day after as a "
+        "collector writes it.\n\n"
+        "- **Spark made the last hour of the month and the hour after it** "
+        f"({newest['samples']:,} raw rows each: {newest['samples'] / newest['processor_seconds']:,.0f} rows "
+        "per second of processor time, including the start of the JVM).\n"
+        "- **The other 719 hours are copies of the last hour with all times moved**, a folder per day. "
+        "Counters start in each hour where they start in the last.\n"
+        f"- These {copied['rows'] / 1e6:,.0f} million rows of tables "
         f"({copied['bytes'] / 1e9:.1f} GB, samples {copied['raw_bytes'] / 1e9:.1f} GB) were published by the "
-        "lake's own code; Spark would have taken 719 times as long. Nothing is written down unless the hour "
-        "after the month comes out as the one before, to the bit, in what `traffic` says of bytes in and out "
-        "(the second half, since bytes per record are learned over half an hour). What follows ran on the "
-        "whole month; memory is the largest of Python and its JVM (2 GB of heap) together."
-        f"{found.get('note', '')}\n\n"
+        "lake's own code; Spark would have taken 719 times as long.\n"
+        "- Results are recorded only if the bytes in and out in `traffic` of the hour after the month equal "
+        "those of the last hour, to the bit. Only the second half hour is compared, because bytes per record "
+        "are estimated over half an hour.\n"
+        "- The commands below ran on the whole month. Memory is the maximum of Python and its JVM together "
+        "(2 "
+        f"GB of heap).{found.get('note', '')}\n\n"
         + _table(("what", "wall", "CPU", "MiB"), body)
-        + f"\nCompaction made {kept['after']['raw_files']:,} raw files of {kept['before']['raw_files']:,}, "
-        f"and {kept['after']['folders']:,} folders of tables of {kept['before']['folders']:,}; ages of a day "
-        f"less leave {shorter['after']['raw_files']:,} and {shorter['after']['folders']:,}. `status` on the "
-        f"same lake in an object store: {asked['requests']} requests, {asked['bytes'] / 1e6:.1f} MB. "
-        f"`imbalance` has {rows['imbalance']:,} rows, `traffic` {rows['traffic'] / 1e6:,.0f} million; all "
-        "readers open them by `trimtab.tables`.\n"
+        + f"\nCompaction merged {kept['before']['raw_files']:,} raw files into "
+        f"{kept['after']['raw_files']:,}, and "
+        f"{kept['before']['folders']:,} folders of tables into {kept['after']['folders']:,}. A day less of "
+        f"retention leaves {shorter['after']['raw_files']:,} and {shorter['after']['folders']:,}. `status` "
+        "on "
+        f"the same lake in an object store: {asked['requests']} requests, {asked['bytes'] / 1e6:.1f} MB. "
+        f"`imbalance` has {rows['imbalance']:,} rows, `traffic` {rows['traffic'] / 1e6:,.0f} million. All "
+        "readers open the tables by `trimtab.tables`.\n"
     )
 
 
@@ -556,13 +597,15 @@ def _accuracy() -> str:
         for one in rows[name]
     ]
     return (
-        "## Attribution against truth\n\n"
-        "Six real brokers; the load generator knows what every partition got. *Misplaced* is the share of "
-        "the total laid at the wrong partition or broker, which is what balancing depends on; *bias* is the "
-        "error of the total (consumers are sent compressed bytes, the generator counts what it unpacked). "
-        "More in [pipeline.md](pipeline.md).\n\n"
+        "## Attribution compared with the truth\n\n"
+        "Six real brokers; the load generator records the traffic of every partition. *Misplaced* is the "
+        "share "
+        "of the total that is attributed to the wrong partition or broker; balancing depends on it. *Bias* "
+        "is "
+        "the error of the total: consumers receive compressed bytes, and the generator counts uncompressed "
+        "ones. More in [pipeline.md](pipeline.md).\n\n"
         + _table(("run", "measure", "per", "misplaced", "bias of the total"), body)
-        + _picture(draw_accuracy(rows), "share of the load laid at the wrong partition or broker")
+        + _picture(draw_accuracy(rows), "share of the load attributed to the wrong partition or broker")
     )
 
 
