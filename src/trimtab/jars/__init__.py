@@ -1,1 +1,1 @@
-"""Java, and the jars that it runs: found on this machine, or fetched once by coordinates into the cache."""
+"""Java and its jars: found on this machine, or downloaded once by coordinates into the cache."""

@@ -1,4 +1,4 @@
-"""Java archives and the Java runtime: downloads with known hashes, their cache, and the check of both."""
+"""Jars and the Java runtime: downloads with known hashes, their cache, and the checks of both."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from trimtab_common.extras import MissingExtraError
 
 @contextmanager
 def scratch_sibling(folder: Path) -> Iterator[Path]:
-    """A folder in which another one is made before it is put in place, once its lock is held.
+    """A temporary folder in which a download is prepared under a lock before it is moved into place.
 
-    Leftovers of a killed process are cleared away.
+    Leftovers of a killed process are removed.
     """
     prefix = f".making-{folder.name}-"
     for leftover in folder.parent.glob(f"{prefix}*"):
@@ -43,7 +43,8 @@ def scratch_sibling(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def exclusive_lock(lock: Path) -> Iterator[None]:
-    """Hold a lock file while something beside it is made; others wait. Gone with its holder's process.
+    """Hold a lock file while a folder next to it is made; other processes wait. The lock ends with its
+    process.
 
     Raises
     ------
@@ -114,18 +115,18 @@ class Java:
 
     @property
     def compiler(self) -> Path | None:
-        """The `javac` beside `java`; None where only the runtime is installed."""
+        """The `javac` next to `java`; None if only the runtime is installed."""
         program = self.program.resolve().parent / "javac"
         return program if program.exists() else None
 
     @property
     def keytool(self) -> Path:
-        """The key and certificate tool beside `java`."""
+        """The key and certificate tool next to `java`."""
         return self.program.resolve().parent / "keytool"
 
 
 def find_java(what: str) -> Java:
-    """The Java of `JAVA_HOME`, else the one on the path; `what` is to be run by it, as errors say.
+    """The Java of `JAVA_HOME`, otherwise the one on the path; errors quote `what`, the program that needs it.
 
     Raises
     ------
@@ -158,7 +159,7 @@ def find_java(what: str) -> Java:
 
 
 def parse_version(answer: str) -> str | None:
-    """The version in the answer of `java -version`, or None."""
+    """The version in the output of `java -version`, or None."""
     match = re.search(r'version "([^"]+)"', answer)
     return match.group(1) if match else None
 
@@ -173,7 +174,7 @@ CHECKED_PART = "pipeline"
 
 
 def spark_findings() -> Iterator[Finding]:
-    """Java and Spark: without them plans are made from snapshot files alone."""
+    """Check Java and Spark: without them, plans need a snapshot file."""
     try:
         java = find_java("the pipeline")
         yield fine(CHECKED_PART, "Java", f"{java.version}, {java.program}")
@@ -192,7 +193,7 @@ ProgressCallback = Callable[[str], None]
 # Ivy fetches one jar after another, which is mostly waiting; each process costs a second of CPU.
 JARS_PER_PROCESS, MOST_PROCESSES = 12, 4
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m")
-# Without a root Ivy takes the public repository. What jars depend on is not asked for: a list names them all.
+# Without a root Ivy takes the public repository. Dependencies are not resolved: a list names all jars.
 SETTINGS = (
     '<ivysettings><settings defaultResolver="root"/><resolvers><ibiblio name="root" m2compatible="true" '
     'usepoms="false" useMavenMetadata="false" checksums="{}"{}/></resolvers></ivysettings>'
@@ -201,7 +202,7 @@ TRIES = 3
 SECONDS_BETWEEN_PROGRESS = 3.0
 EXACT = "spark-kafka-4.3.0"
 S3 = "spark-s3-4.3.0"
-# Where a repository lacks the exact connector: mixed versions, tried in batch, streaming and restart.
+# For repositories without the exact connector: mixed versions, tested in batch, streaming and restart.
 FALLBACK = "spark-kafka-4.2.0"
 
 
@@ -232,7 +233,7 @@ class Jar:
 def read_lock(text: str) -> tuple[Jar, ...]:
     """The jars of a lock list: a line each, `group:name:version[:classifier] sha256`.
 
-    A hash of `-` takes any bytes, for a jar that could not be had where the list was written.
+    A hash of `-` accepts any bytes, for a jar that was not available when the list was written.
 
     Raises
     ------
@@ -254,7 +255,7 @@ def read_lock(text: str) -> tuple[Jar, ...]:
 
 
 def cached(name: str, jars: Sequence[Jar]) -> list[Path]:
-    """The jars of a list where the cache has them all with the right bytes, else nothing."""
+    """The jars of a list if the cache has all of them with correct hashes, otherwise None."""
     folder = cache_folder() / "jars" / name
     return [] if _missing_or_corrupt(folder, jars) else [folder / jar.file for jar in jars]
 
@@ -265,7 +266,7 @@ def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ign
     Parameters
     ----------
     name
-        Of the folder in the cache; two processes that ask at once fetch once.
+        Name of the folder in the cache; two simultaneous processes download once.
     jars
         From `read_lock`.
     print_progress
@@ -308,9 +309,9 @@ def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ign
 
 
 def spark_kafka_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
-    """Spark's Kafka connector for `spark.jars`: the exact version, or the fallback where it is not to be had.
+    """Spark's Kafka connector for `spark.jars`: the exact version, or the fallback if it is not available.
 
-    The set that was fetched once is taken from the cache from then on.
+    Later calls use the set in the cache.
     """
     for name in (EXACT, FALLBACK):
         if found := cached(name, connector_jars(name)):
@@ -328,7 +329,7 @@ def spark_s3_jars(print_progress: ProgressCallback = ignore_progress) -> list[Pa
 
 
 def connector_jars(name: str) -> tuple[Jar, ...]:
-    """The jars of one of the lists that come with trimtab."""
+    """The jars of one of the lists in this package."""
     return read_lock(files("trimtab.jars").joinpath(f"{name}.txt").read_text(encoding="utf-8"))
 
 
@@ -340,7 +341,7 @@ def _failure(what: str) -> str:
 
 
 def _missing_or_corrupt(folder: Path, jars: Sequence[Jar]) -> list[Jar]:
-    """Jars that a folder lacks or has with other bytes."""
+    """Jars that are missing in a folder or have another hash."""
     with ThreadPoolExecutor(2) as threads:
         right = threads.map(lambda jar: _right(folder, jar), jars)
         return [jar for jar, is_right in zip(jars, right, strict=True) if not is_right]
@@ -355,7 +356,7 @@ def _right(folder: Path, jar: Jar) -> bool:
 
 
 def _download(jars: Sequence[Jar], scratch: Path, print_progress: ProgressCallback) -> list[str]:
-    """Let several Ivys put jars into a folder; coordinates that the repository does not have, sorted."""
+    """Download jars into a folder by several Ivys; returns coordinates that the repository lacks, sorted."""
     processes = min(-(-len(jars) // JARS_PER_PROCESS), MOST_PROCESSES)
     running: list[subprocess.Popen[bytes]] = []
     try:
@@ -391,7 +392,7 @@ def _ivy_command(scratch: Path, part: int, jars: Sequence[Jar]) -> list[str]:
     mirror = maven_root()
     modules, settings = scratch / f"ivy-{part}.xml", scratch / f"settings-{part}.xml"
     modules.write_text(ivy_modules(jars), encoding="utf-8")
-    # What a list has no hash of is held against the repository's own checksum instead.
+    # Jars without a hash in the list are checked against the repository's checksum.
     checksums = "sha1,md5" if any(jar.sha256 == "-" for jar in jars) else ""
     root = ' root="${trimtab.maven.root}"' if mirror else ""
     settings.write_text(SETTINGS.format(checksums, root), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The balancer `bundles`: bundles of Pulsar topics to brokers."""
+"""Planners of the balancer `bundles`: assign bundles of Pulsar topics to brokers."""

@@ -1,6 +1,6 @@
-"""Compiled: an ownership that changes one bundle at a time, and who may own what.
+"""Compiled: an ownership that changes one bundle at a time, and the rules for owners.
 
-What a change is worth is the arithmetic of `trimtab.plan.search.board`.
+`trimtab.plan.search.board` computes the value of a change.
 """
 
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from trimtab.plan.search.limits import UsageLimits
 
 
 class BundlesBoard(NamedTuple):
-    """Problem and ownership side by side; compiled code writes into `band` and what follows it.
+    """Problem and ownership; compiled code writes into `band` and the fields after it.
 
     Attributes
     ----------
     fixed
-        What stays the same.
+        Constants of the problem.
     open
         Shape (brokers,): policies allow some bundle there.
     use, movable, width, band, potentials, head, links
@@ -59,7 +59,9 @@ def crowd(held, near, group, domain, m, b):
 
 @leaf
 def may_be_on(g, i, b):
-    """True if broker `b` may be given the bundle: by policies, service and grace time; home always is."""
+    """True if broker `b` may be given the bundle: by policies, service and grace time; always for its owner
+    in the snapshot.
+    """
     if g.fixed.initial[i] == b:
         return not g.fixed.must[i]
     if not g.fixed.allowed[g.fixed.kind[i], b]:
@@ -72,10 +74,11 @@ def may_be_on(g, i, b):
 
 @leaf
 def may_move(g, i, b):
-    """True if every rule allows the bundle to go from where it is to `b`.
+    """True if every rule allows the bundle to move from its current broker to `b`.
 
-    Anti-affinity: neither the domain nor the broker may have more other namespaces of the group than those it
-    leaves; who leaves nobody may go anywhere (the forced ones are placed by their own rule first).
+    Anti-affinity: neither the domain nor the broker may have more other namespaces of the group than the
+    source has. A bundle without a source may move anywhere (bundles that must move are placed by a rule of
+    their own first).
     """
     if not may_be_on(g, i, b):
         return False
@@ -105,7 +108,7 @@ def move(g, i, b):
 
 
 def new_board(arrays: BundlesArrays, place: IntArray, usage: FloatArray, limits: UsageLimits) -> BundlesBoard:
-    """A board of its own for an ownership; `usage` is that of the brokers under it."""
+    """Make a board for an ownership; `usage` is the utilisation of the brokers under it."""
     brokers, members = len(usage), len(arrays.group)
     head, links = lists(place, brokers)
     held = np.zeros((members, brokers), dtype=np.int32)

@@ -4,7 +4,8 @@ Every overloaded broker must lose its excess: bundles leave it at the cost of th
 covering problem, and every price vector of its dual gives a lower bound (`trimtab.plan.search.covering`).
 Brokers do not share departures, so their bounds add up, and so do the sessions of all bundles that must go.
 The same from the other side: what underloaded brokers lack must arrive. The bigger of the two is the bound.
-It is one among plans that split the same bundles as this one: a bundle cut elsewhere might be moved in part.
+The bound holds for plans that split the same bundles as this one: a bundle that is split otherwise might move
+in part.
 """
 
 import numpy as np
@@ -52,7 +53,7 @@ def departures(start, member, need, scale, use, cost, sweeps):
     need
         Shape (brokers, columns): load beyond the ceiling.
     scale
-        Shape (columns,): 1 / what a broker usually carries, so that needs compare.
+        Shape (columns,): 1 / what a broker usually carries, so that needs are comparable.
     """
     total = 0.0
     for b in range(len(need)):
@@ -79,7 +80,7 @@ def bound_of(problem: BundlesProblem, goal: UsageLimits, load: FloatArray, fixed
         top = np.where(fixed, goal.high, goal.theta) * capacity * (1 + SLACK)
         bottom = np.where(fixed, goal.low, -np.inf) * capacity * (1 - SLACK)
     asked = problem.counted
-    # What must leave a broker in service takes its load along, and is paid for by `forced`.
+    # Bundles that must leave a broker in service take their load along; `forced` counts their cost.
     forced_rows = np.flatnonzero(arrays.must & (arrays.initial >= 0))
     stays = load.copy()
     np.add.at(stays, arrays.initial[forced_rows], -arrays.use[forced_rows])
@@ -90,7 +91,7 @@ def bound_of(problem: BundlesProblem, goal: UsageLimits, load: FloatArray, fixed
     rows = rows[np.argsort(arrays.initial[rows], kind="stable")]
     start = np.searchsorted(arrays.initial[rows], np.arange(len(load) + 1))
     leave = float(departures(start, rows, over, scale, arrays.use, arrays.cost, SWEEPS))
-    # What an unowned bundle brings, or one that must leave its broker, is paid for by `forced`.
+    # `forced` counts the cost of unowned bundles and of bundles that must leave their broker.
     anyone = np.flatnonzero(arrays.movable & ((arrays.initial >= 0) | arrays.must))
     arrive = float(_covered(under.sum(axis=0), scale, anyone, arrays.use, arrays.cost, SWEEPS))
     least = max(forced + leave, arrive)

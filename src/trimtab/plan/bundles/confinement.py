@@ -1,4 +1,4 @@
-"""Bundles that rules confine to some brokers, and what that makes impossible.
+"""Bundles that rules confine to some brokers, and goals that are impossible for that reason.
 
 Isolation policies, brokers out of service, and bundles that may not be moved leave each bundle a set of
 brokers. `trimtab.plan.search.verdicts` proves where such a set is too small for θ, or too small or too big
@@ -22,7 +22,7 @@ from trimtab.plan.bundles.problem import BundlesProblem
 from trimtab.plan.search.verdicts import ConfinedLoad, Indices, confined
 
 NAMED = 3
-"""Namespaces, brokers or bundles that a text names; it counts the others."""
+"""Maximum number of names in a text; the others are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class BrokerReach:
     sets
         Shape (sets, brokers): the different sets.
     of
-        Shape (bundles,): row of `sets`; -1 for a bundle that stays where it is, or that nobody serves.
+        Shape (bundles,): row of `sets`; -1 for a bundle that stays on its broker, or that no broker serves.
     fixed
         Shape (brokers, columns): load that does not move, in `UNITS`.
     """
@@ -44,7 +44,7 @@ class BrokerReach:
     fixed: FloatArray
 
     def amount(self, use: FloatArray) -> FloatArray:
-        """Shape (sets,): the sum of one column of loads by set."""
+        """Shape (sets,): sums of one column of loads for each set."""
         free = self.of >= 0
         found = np.bincount(self.of[free], weights=use[free], minlength=len(self.sets))
         return found.astype(np.float64)
@@ -52,7 +52,7 @@ class BrokerReach:
 
 @dataclass(frozen=True, eq=False)
 class InfeasibilityCauses:
-    """What the rules make impossible.
+    """Goals that the rules make impossible.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def reach_of(problem: BundlesProblem, *, grace: bool) -> BrokerReach:
     served = (arrays.initial >= 0) & service[arrays.initial]
     free = np.asarray(arrays.movable & (served | arrays.must))
     home = np.where(served & ~arrays.must, arrays.initial, -1)
-    # Where policies allow the owner anyway, bundles of all owners have one set.
+    # If policies allow the owner, bundles of all owners have the same set.
     beside = np.where((home >= 0) & ~arrays.allowed[arrays.kind, home], home, -1)
     code = arrays.kind.astype(np.int64) * (brokers + 1) + beside + 1
     barred = arrays.barred if grace else arrays.barred[:, :0]
@@ -108,7 +108,7 @@ def reach_of(problem: BundlesProblem, *, grace: bool) -> BrokerReach:
     stays = np.flatnonzero(~free & served)
     np.add.at(fixed, arrays.initial[stays], arrays.use[stays])
     sets = np.array(rows, dtype=np.bool_).reshape(len(rows), brokers)
-    # What may be nowhere is no load of these brokers.
+    # Bundles without a permitted broker are no load of these brokers.
     if len(rows):
         nowhere = np.flatnonzero(~sets.any(axis=1))
         of[np.isin(of, nowhere)] = -1
@@ -139,7 +139,7 @@ def causes_of(
 def _of_theta(
     problem: BundlesProblem, reach: BrokerReach, over: BoolArray, found: InfeasibilityCauses, *, grace: bool
 ) -> None:
-    """For each resource the worst column of every set of brokers that is too small for θ."""
+    """For each resource, the worst column of every set of brokers that is too small for θ."""
     worst: dict[tuple[int, tuple[int, ...]], tuple[float, int, ConfinedLoad]] = {}
     service, theta = problem.snapshot.brokers.in_service, problem.goals.theta
     explained = found.over.copy()
@@ -147,7 +147,7 @@ def _of_theta(
         room = _free_capacity(problem, reach, column, theta[column])
         for one in confined(reach.amount(problem.arrays.use[:, column]), room, reach.sets):
             if not len(one.places) or len(one.places) == int(service.sum()):
-                continue  # All brokers together are too few: another proof.
+                continue  # All brokers are too few: that has another proof.
             explained[one.places, column] = True
             key = column % len(RESOURCES), tuple(one.places.tolist())
             ratio = (one.load - one.capacity) / float(problem.capacity[one.places, column].sum())
@@ -168,7 +168,7 @@ def _of_fixed(
     explained: BoolArray,
     found: InfeasibilityCauses,
 ) -> None:
-    """Brokers that are above θ by load that does not move alone; for each resource the worst column."""
+    """Brokers whose fixed load alone exceeds θ; for each resource the worst column."""
     with np.errstate(invalid="ignore"):
         usage = np.where(problem.counted, reach.fixed / problem.capacity, 0.0)
     stuck = over & exceeds(usage, problem.goals.theta)
@@ -206,7 +206,7 @@ def _of_fixed(
 def _free_capacity(
     problem: BundlesProblem, reach: BrokerReach, column: int, usage: float | FloatArray
 ) -> FloatArray:
-    """Shape (brokers,): what each may carry besides what does not move; infinite where nothing is asked."""
+    """Shape (brokers,): load that each broker may carry besides its fixed load; infinite without a goal."""
     counted = problem.counted[:, column]
     with np.errstate(invalid="ignore"):
         room = np.where(counted, usage * problem.capacity[:, column] - reach.fixed[:, column], np.inf)
@@ -216,7 +216,9 @@ def _free_capacity(
 def _too_small(
     problem: BundlesProblem, reach: BrokerReach, column: int, one: ConfinedLoad, *, grace: bool
 ) -> Problem:
-    """θ cannot hold on these brokers: what they would have to carry, and how many of them it takes."""
+    """The problem that θ cannot hold on these brokers: their necessary load, and the number of brokers that
+    it needs.
+    """
     view, name = problem.column_name(column)
     capacity, theta = problem.capacity[one.places, column], float(problem.goals.theta[column])
     fixed = float(reach.fixed[one.places, column].sum())
@@ -274,7 +276,7 @@ def _of_epsilon(
     *,
     grace: bool,
 ) -> None:
-    """Sets of brokers that must carry more than ε allows, or cannot be given what it asks for."""
+    """Sets of brokers that must carry more than ε allows, or cannot receive the load that it requires."""
     epsilon, theta = problem.goals.epsilon, problem.goals.theta
     service = problem.snapshot.brokers.in_service
     same = problem.fixed_mean(True)
@@ -302,7 +304,7 @@ def _of_epsilon(
     serving = set(np.flatnonzero(service).tolist())
     crowded = {places: set(columns) for (side, places), (columns, _) in told.items() if side == "most"}
     for side, places in list(told):
-        # Two sides of one thing: all but these brokers must carry too much.
+        # This is the complement: all other brokers must carry too much.
         rest = tuple(sorted(serving.difference(places)))
         if side == "least" and set(told[side, places][0]) <= crowded.get(rest, set()):
             del told[side, places]
@@ -324,7 +326,9 @@ def _uneven(
     *,
     grace: bool,
 ) -> Problem:
-    """ε cannot hold on these brokers, and by which rule; `goals` says which goals limit their load."""
+    """The problem that ε cannot hold on these brokers, with the rule; `goals` are the goals that limit their
+    load.
+    """
     names = list(dict.fromkeys(problem.column_name(column)[1] for column in columns))
     view, first = problem.column_name(columns[0])
     unit, where = UNITS[first], _brokers(problem, places)
@@ -391,7 +395,7 @@ def _rules_against(problem: BundlesProblem, reach: BrokerReach, rows: Indices, p
 def grace_text(
     problem: BundlesProblem, rows: Indices, places: Indices | None
 ) -> tuple[str, dict[str, object]]:
-    """Which bundles the grace time keeps from which brokers, and until when; the same for a proof.
+    """Bundles and brokers that the grace time separates, and until when, as a text and for a proof.
 
     Parameters
     ----------
@@ -423,7 +427,7 @@ def grace_text(
 
 
 def time_of(at: float) -> str:
-    """A time for people and proofs, RFC 3339 in UTC, to the second that is not before it."""
+    """A time for texts and proofs: RFC 3339 in UTC, rounded up to a second."""
     return datetime.fromtimestamp(math.ceil(at), UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,7 +1,8 @@
-"""Compiled: the search for an even ownership: homeless bundles, the descent, the way home, random changes.
+"""Compiled: the search for an even ownership: unowned bundles, the descent, reverts, random changes.
 
-The descent takes the broker that is furthest out and sheds or fills it, best gain per disturbed client first,
-until all hold or nothing helps. When neither shedding nor filling helps, two bundles change places.
+The descent sheds or fills the broker that is furthest outside its band, best gain per disturbed client first.
+It ends when all goals hold or no change helps. When neither shedding nor filling helps, two bundles are
+exchanged.
 
 The descent stops where no change of one or two bundles helps. In a small cluster with a few heavy bundles
 that is soon, and the better ownership lies several changes away, each of which makes things worse at first.
@@ -33,14 +34,15 @@ from trimtab.plan.search.board import (
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 CANDIDATES = 24
-"""Brokers looked at on the other side."""
+"""Number of brokers that are examined on the other side."""
 
 
 @leaf
 def price(g, i, b, floor):
-    """Clients disturbed, and `floor` for the move itself, if the bundle goes to `b`; nothing on its way home.
+    """Cost of moving the bundle to `b`: disturbed clients, plus `floor` for the move; zero for a return to
+    its owner in the snapshot.
 
-    A bundle that was moved already, or has to move anyway, costs no more by going elsewhere.
+    A bundle that was already moved, or must move, costs no more for another destination.
     """
     moved = g.place[i] != g.fixed.initial[i] or g.fixed.must[i]
     return floor if moved or b == g.fixed.initial[i] else floor + g.fixed.cost[i]
@@ -53,7 +55,7 @@ def _best_target(g, i, targets, floor):
     target = -1
     here = g.place[i]
     v1, g1 = value(g.use, g.band, here, -1, i)
-    # The side that gives is the same for all targets: valued once.
+    # The giving side is the same for all targets and is valued once.
     fall_here = g.potentials[here, 0] - v1
     gain_here = fall_here + g.potentials[here, 1] - g1
     for b in targets:
@@ -164,7 +166,9 @@ def pull(g, h, floor):
 
 @entry
 def place_homeless(g, order):
-    """Give each bundle of `order`, biggest first, to whom it harms least; returns how many find nobody."""
+    """Assign each bundle of `order`, biggest first, to the broker with the least harm; returns the number
+    without a broker.
+    """
     left = 0
     for i in order:
         m = g.fixed.member[i]
@@ -179,8 +183,8 @@ def place_homeless(g, order):
             around, on = 0, 0
             if m >= 0:
                 around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
-            # Anti-affinity goes before load: bundles that find no good place yet can be moved by the descent,
-            # which keeps to these counts.
+            # Anti-affinity precedes load: the descent can move badly placed bundles later, and respects these
+            # counts.
             fewer = around < fewest_around or (around == fewest_around and on < fewest_on)
             if fewer or (around == fewest_around and on == fewest_on and rise < best):
                 best, target = rise, b
@@ -238,9 +242,10 @@ def balance(g, floor, rounds):
     Parameters
     ----------
     floor
-        Clients that a move is deemed to cost besides those it disturbs, so that fewer moves win among equals.
+        Fixed cost of a move in clients, in addition to disturbed clients, so that fewer moves win among
+        equals.
     rounds
-        How often brokers that found no help are tried again after others have changed.
+        Number of times that stuck brokers are tried again after others have changed.
     """
     brokers = len(g.potentials)
     stuck = np.zeros(brokers, np.bool_)
@@ -252,7 +257,7 @@ def balance(g, floor, rounds):
         changed = shed(g, h, floor)
         if g.potentials[h, 0] > NEGLIGIBLE:
             changed += pull(g, h, floor)
-        # Pairs are many: they are looked at only where no single move helps.
+        # Pairs are many: they are examined only if no single move helps.
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
@@ -266,8 +271,8 @@ def revert_bundle(g, order):
     Parameters
     ----------
     order
-        Bundles, those with most clients first: one that goes home saves more than the small ones that then
-        cannot.
+        Bundles, those with most clients first: reverting a large one saves more than the small ones that it
+        blocks.
     """
     undone = 0
     for i in order:
@@ -275,7 +280,7 @@ def revert_bundle(g, order):
         if here == home or home < 0 or here < 0 or not may_move(g, i, home):
             continue
         after = value(g.use, g.band, here, -1, i)[0] + value(g.use, g.band, home, i, -1)[0]
-        # A tie goes home as well: it spares the clients of the bundle.
+        # A tie is reverted as well: it spares the clients of the bundle.
         if after <= g.potentials[here, 0] + g.potentials[home, 0]:
             move(g, i, home)
             undone += 1
@@ -284,7 +289,8 @@ def revert_bundle(g, order):
 
 @entry
 def cheapen(g, order):
-    """Move a cheaper bundle of the same broker instead where it does as well; returns how often.
+    """Move a cheaper bundle of the same broker instead if the result is as good; returns the number of
+    replacements.
 
     `order` as for `revert_bundle`.
     """
@@ -336,7 +342,7 @@ def anneal(g, dear, heats, chances):
     Parameters
     ----------
     dear
-        Shape (bundles,): what unloading the bundle weighs, in units of the potential.
+        Shape (bundles,): weight of unloading the bundle, in units of the potential.
     heats
         Shape (changes,): how much worse a change may make things, with odds 1 : e; it should fall.
     chances

@@ -1,4 +1,4 @@
-"""From a step's reason in numbers to `BundleReason`, with the text that people read."""
+"""Converts the numeric reason of a step to a `BundleReason` with its text."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from trimtab.plan.search.reasons import (
 )
 
 RULES = ("by policy or service", "left within the grace time", "for passing a limit")
-"""Reasons not to be a destination, in the order of their codes in `steps`."""
+"""Texts of the rules that reject destinations, in the order of their codes in `steps`."""
 
 
 UNEVEN = {
@@ -32,7 +32,7 @@ UNEVEN = {
     "bandwidth_in": "receives {} than",
     "bandwidth_out": "sends {} than",
 }
-"""What a broker does more or less than the average, by resource."""
+"""Verbs of the texts "more or less than the average", by resource."""
 
 
 def narrator(
@@ -45,7 +45,7 @@ def narrator(
     Parameters
     ----------
     limits
-        The goals' own, around the mean that the plan ends with.
+        Limits of the goals themselves, around the mean at the end of the plan.
     """
     names = problem.snapshot.brokers.name
     sessions = problem.snapshot.bundles.sessions[order].tolist()
@@ -60,7 +60,7 @@ def narrator(
         return rejections(choices, rejected[k], RULES)
 
     def moved(k: int, relieved: bool) -> str:
-        """What the step does; it says where from unless that is the broker that it relieves."""
+        """The effect of the step; names the source unless it is the relieved broker."""
         start = "" if relieved else f" from {names[source[k]]}"
         return f"moves bundle {problem.snapshot.bundles.key[int(order[k])]}{start} to {names[target[k]]}"
 
@@ -128,7 +128,7 @@ def split_reason(
     before, after_cut
         The snapshot in which the bundle is still whole, and that with its parts.
     excess
-        How far it is too big for every broker; None if it is only too coarse to level by.
+        Its excess over every broker; None if it is only too coarse for balancing.
     """
     row = before.bundles.key.index(cut.bundle)
     owner = before.brokers.name[before.bundles.owner[row]]
@@ -146,7 +146,7 @@ def split_reason(
         f"{excess.usage:.1%} in {view}, limit {excess.limit:.1%}; splits it into {parts} at the boundaries "
         "of its topics"
     )
-    # After: of the biggest part, were it alone there.
+    # After the split: the utilisation by the biggest part alone.
     rows = [after_cut.bundles.key.index(part.key) for part in cut.parts]
     view_row, resource_row = divmod(excess.column, len(RESOURCES))
     biggest = float(after_cut.bundles.load[view_row, rows, resource_row].max())

@@ -1,6 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on.
 
-What is balanced is a column for every pair of view and resource: a plan holds in all views at once.
+Every pair of view and resource is a column, so that a plan holds in all views.
 """
 
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ class BundlesArrays(NamedTuple):
     movable
         Shape (bundles,).
     must
-        Shape (bundles,): has to be given another broker: its owner is to be emptied, or settings ask for it
-        because nobody owns it or policies forbid its owner.
+        Shape (bundles,): must get another broker. Its owner is drained, or settings require it because the
+        bundle is unowned or policies forbid its owner.
     kind
         Shape (bundles,): row of `allowed`.
     allowed
@@ -81,7 +81,7 @@ class BundlesProblem:
     snapshot
         With the parts of split bundles in place of these.
     counted
-        Shape (brokers, columns): what θ and ε are about.
+        Shape (brokers, columns): brokers and columns to which θ and ε apply.
     outside
         Shape (bundles,): owned by a broker in service that isolation policies do not allow it. System
         namespaces, and bundles that several brokers report, are not among them.
@@ -118,7 +118,7 @@ class BundlesProblem:
     def limits(self, load: FloatArray, share: float = 1.0) -> UsageLimits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
 
-        The mean is taken from the load, so it should be that of the ownership aimed at.
+        The mean is computed from the load, so the load should be that of the target ownership.
         """
         goals = self.goals
         return limits_around(
@@ -128,7 +128,7 @@ class BundlesProblem:
     def fixed_mean(self, placed: bool) -> BoolArray:
         """Shape (columns,): whether the mean is the same for all plans.
 
-        It is where every broker in service counts, and every bundle that has to get a broker gets one.
+        It is if every broker in service counts, and every bundle that must get a broker gets one.
         """
         same = (self.counted == self.snapshot.brokers.in_service[:, None]).all(axis=0)
         return np.asarray(same & placed)
@@ -197,7 +197,7 @@ def _excluded(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
 
 
 def _on_secondary(snapshot: BundlesSnapshot, rows: BoolArray) -> BoolArray:
-    """Of some bundles, those on a secondary broker of their policy: Pulsar leaves them there."""
+    """Select bundles on a secondary broker of their policy: Pulsar leaves them there."""
     found = np.zeros(len(rows), dtype=np.bool_)
     for row in np.flatnonzero(rows).tolist():
         policy = snapshot.policies.isolation_of(namespace_of(snapshot.bundles.key[row]))
@@ -253,7 +253,7 @@ def _domains(snapshot: BundlesSnapshot) -> IntArray:
 
 
 def _barred(snapshot: BundlesSnapshot, grace_seconds: float) -> IntArray:
-    """Brokers that each bundle left within the grace time; a part of a bundle has left where that has."""
+    """Brokers that each bundle left within the grace time; a part of a split bundle inherits them."""
     broker = {name: row for row, name in enumerate(snapshot.brokers.name)}
     row = {key: number for number, key in enumerate(snapshot.bundles.key)}
     found: dict[int, set[int]] = {}

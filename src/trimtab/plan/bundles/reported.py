@@ -1,9 +1,9 @@
-"""Brokers' own load reports as a snapshot: what a planner may know where nothing else was collected.
+"""Converts brokers' load reports to a snapshot, for planners without collected samples.
 
-A broker's CPU is shared out among its bundles by their throughput both ways (by message rate where no bytes
-are reported), its bandwidths by the throughput of that direction: the same model by which the replay's world
-answers an unload. What no bundle accounts for stays with the broker. Which topics carry a bundle, and the
-boundaries of namespaces, are not in reports.
+A broker's CPU is attributed to its bundles by their throughput in both directions (by message rate where no
+bytes are reported), its bandwidths by the throughput of that direction: the replay predicts unloads by the
+same model. Usage that no bundle explains stays with the broker. Reports contain neither topics nor the
+boundaries of namespaces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ Load = tuple[float, float, float, float]
 """Of one bundle, in the order and the units of `RESOURCES`."""
 
 VIEWS = 3
-"""Ticks that a plan looks back by default."""
+"""Default number of ticks that a plan uses."""
 
 _SCALE = {"cpu": 1 / 100, "bandwidth_in": 125.0, "bandwidth_out": 125.0}
 """From Pulsar's units (percent of a core, kbit/s) to ours (cores, bytes per second)."""
 
 
 def bundle_loads(reports: Mapping[str, BrokerReport]) -> dict[str, Load]:
-    """The load of each bundle that brokers tell something of.
+    """The load of each bundle with statistics in a report.
 
-    A bundle at two brokers is changing hands; the first that tells something of it counts.
+    A bundle at two brokers is in transfer; the first report with statistics of it counts.
     """
     found: dict[str, Load] = {}
     for report in reports.values():
@@ -73,9 +73,9 @@ def snapshot_of_ticks(
     Parameters
     ----------
     ticks
-        In order of time, at least one; the last `VIEWS` are views, all tell who left which broker.
+        In order of time, at least one; the last `VIEWS` become views, and all yield departures.
     reference
-        What the snapshot is to be known as.
+        Reference of the snapshot.
     """
     newest = ticks[-1]
     earlier = [bundle_loads(tick.brokers) for tick in reversed(ticks[-VIEWS:-1])]
@@ -89,7 +89,7 @@ def snapshot_of_ticks(
 
 
 def owners(reports: Mapping[str, BrokerReport]) -> dict[str, str]:
-    """Who owns each bundle; of two that list it, the one that tells something of it, else the first."""
+    """The owner of each bundle; of two brokers that list it, the one with statistics, otherwise the first."""
     found: dict[str, str] = {}
     for name, report in reports.items():
         for bundle in report.bundles:
@@ -110,7 +110,7 @@ def claims(reports: Mapping[str, BrokerReport]) -> dict[str, list[str]]:
 
 
 def departed(before: Mapping[str, str], now: Mapping[str, str], at: float) -> list[Departure]:
-    """Bundles that have another owner now than they had."""
+    """Bundles with another owner than before."""
     return [
         Departure(bundle, before[bundle], at)
         for bundle, broker in now.items()
@@ -136,7 +136,7 @@ def snapshot_of(
     at
         Seconds since 1970.
     earlier
-        What bundles brought along before, the newest first; one that is missing there counts as now.
+        Earlier loads of bundles, the newest first; a missing one counts as unchanged.
     departures
         Oldest first.
     """
@@ -193,7 +193,7 @@ def _base(
     owner: Mapping[str, str],
     now: Mapping[str, Load],
 ) -> FloatArray:
-    """The usage of brokers beyond what their bundles account for."""
+    """The usage of brokers that their bundles do not explain."""
     index = {name: row for row, name in enumerate(names)}
     base = np.zeros((len(names), len(RESOURCES)))
     for name, row in index.items():

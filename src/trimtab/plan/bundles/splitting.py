@@ -1,9 +1,9 @@
-"""Bundles and topics that are too big for their brokers, and a bundle cut at the boundaries of topics.
+"""Bundles and topics that are too big for their brokers, and splits at the boundaries of topics.
 
 The argument for too big holds for every plan: the owner of the bundle carries all of it, and nothing else but
 the broker's own base load is counted against it.
 
-Topics' loads are known in the newest view; in the others a topic is taken to have the same share of its
+Loads of topics are known in the newest view; in the others a topic is assumed to have the same share of its
 bundle.
 """
 
@@ -27,12 +27,12 @@ from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.bundles.problem import BundlesProblem
 
 TARGET_SHARE = 0.6
-"""A part should take at most this share of what a broker has room for, so that others fit beside it."""
+"""A part should use at most this share of a broker's available capacity, so that others fit too."""
 
 
 @dataclass(frozen=True)
 class SplitPoint:
-    """One bundle, and where it is cut.
+    """A split of a bundle at given boundaries.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class SplitPoint:
 
     @property
     def parts(self) -> tuple[BundleRange, ...]:
-        """The bundles that come of it."""
+        """The bundles after the split."""
         whole = parse_bundle(self.bundle)
         return bundles_between(whole.namespace, (whole.low, *self.boundaries, whole.high))
 
@@ -68,16 +68,16 @@ def shares_of(snapshot: BundlesSnapshot, row: int) -> FloatArray:
 
 
 def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: int) -> SplitPoint | None:
-    """The cuts of a bundle that make its biggest part as small as can be, in as few parts as needed.
+    """The split of a bundle with the smallest maximum part, in as few parts as necessary.
 
     None if the topics that carry traffic all have one hash, or fewer than two parts are allowed.
 
     Parameters
     ----------
     room
-        Shape (columns,): what a broker has room for, infinite where nothing is asked.
+        Shape (columns,): available capacity of a broker, infinite without a goal.
     most_parts
-        No more than these; also no more than there are topics of different hashes.
+        Maximum number of parts; also limited by the number of different hashes of topics.
     """
     where = topics_of(snapshot, row)
     hashes = snapshot.topics.hash[where]
@@ -117,7 +117,7 @@ def _most_even(size: FloatArray, parts: int) -> list[int]:
         else:
             low = middle
     if not ends:
-        # All of it fits: in the middle, so that two parts come of it.
+        # Everything fits: cut in the middle, so that there are two parts.
         passed = np.cumsum(size.max(axis=1))
         ends = [int(np.argmin(np.abs(passed[:-1] - passed[-1] / 2)))]
     return ends
@@ -137,7 +137,7 @@ def _filled(size: FloatArray, limit: float) -> list[int]:
 def after_cut(snapshot: BundlesSnapshot, cut: SplitPoint) -> BundlesSnapshot:
     """The snapshot as if the bundle had been split already; its parts are with its owner.
 
-    Sessions and topics that are not known by topic are dealt out by what is known, or by the width of the
+    Sessions and topics without details are distributed in proportion to known ones, or to the width of the
     parts.
     """
     bundles, topics = snapshot.bundles, snapshot.topics
@@ -200,7 +200,7 @@ def after_cut(snapshot: BundlesSnapshot, cut: SplitPoint) -> BundlesSnapshot:
 
 
 def _dealt(total: int, weight: NDArray[Any]) -> NDArray[np.int64]:
-    """A whole number dealt out by weight: shares rounded down, what is left to the biggest rests."""
+    """Distribute a whole number by weight: shares rounded down, the remainder to the largest fractions."""
     share = total * weight / weight.sum()
     dealt: NDArray[np.int64] = np.floor(share).astype(np.int64)
     rest = np.argsort(dealt - share, kind="stable")[: total - int(dealt.sum())]
@@ -236,18 +236,18 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class UnplaceableLoad:
-    """Something that fits nowhere.
+    """The excess of a bundle that fits on no broker.
 
     Attributes
     ----------
     row
         Of the bundle.
     broker, column
-        The broker that would bear it best, and where it is furthest beyond its limit there.
+        The best broker for it, and the column that exceeds its limit most there.
     usage, limit
         What that broker's utilisation would be with nothing else on it, and what it may be.
     times
-        How many times what the roomiest broker has room for, in the worst column.
+        Load as a multiple of the largest available capacity, in the worst column.
     """
 
     row: int
@@ -259,7 +259,7 @@ class UnplaceableLoad:
 
 
 def free_capacity(problem: BundlesProblem, top: FloatArray) -> FloatArray:
-    """The room of each broker if it carries nothing else, shape (brokers, columns), in `UNITS`.
+    """Available capacity of each broker without other load, shape (brokers, columns), in `UNITS`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compiled: the order of unloads, and for each which goal it serves, on which broker, from what to what."""
+"""Compiled: the order of unloads, and for each its goal, broker, and measures before and after."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.reasons import OWN_GOALS, load_goal
 
 DRAIN_GOAL, UNOWNED_GOAL = range(OWN_GOALS, OWN_GOALS + 2)
-"""What a step serves besides load."""
+"""Goals of a step besides load."""
 
 POLICY_REJECTED, GRACE_REJECTED, LIMIT_REJECTED = range(3)
 
 
 @leaf
 def _carry(use, inverse, usage, i, source, target):
-    """Change the usage of source (-1 for none) and target as the bundle goes from one to the other."""
+    """Update the usage of source (-1 for none) and target for a move of the bundle."""
     for r in range(use.shape[1]):
         if source >= 0:
             usage[source, r] -= use[i, r] * inverse[source, r]
@@ -37,7 +37,7 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
     usage
         Shape (brokers, columns), at the start; changed.
     ceiling
-        Shape (brokers, columns): what no broker should pass on the way.
+        Shape (brokers, columns): limits during the execution.
     queue
         Bundles that move, the most urgent first.
     """
@@ -60,7 +60,7 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
                 made += 1
                 _carry(use, inverse, usage, i, home[i], place[i])
         if made == before:
-            # All wait for each other: one of them has to pass a ceiling for a moment.
+            # All wait for each other: one of them must exceed a limit for a moment.
             i = queue[first]
             done[first] = True
             order[made] = i
@@ -71,7 +71,7 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
 
 @leaf
 def _reject(a, usage, ceiling, i, target, counts):
-    """Count the other brokers that could not have been the destination, by why."""
+    """Count the other brokers that were no possible destination, by rule."""
     for b in range(len(usage)):
         if b == a.initial[i] or b == target:
             continue
@@ -90,7 +90,7 @@ def _reject(a, usage, ceiling, i, target, counts):
 
 @entry
 def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
-    """Walk through the steps and say what each is for.
+    """Walk through the steps and record the goal of each.
 
     Parameters
     ----------

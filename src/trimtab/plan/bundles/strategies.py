@@ -1,6 +1,6 @@
-"""Strategies that decide from a stream of load reports: Pulsar's own, and `trim` beside them.
+"""Strategies that decide from a stream of load reports: Pulsar's own, and `trim`.
 
-A decision of such a strategy becomes a plan: unloads with destinations, judged by the goals of `trim`
+A decision of such a strategy becomes a plan: unloads with destinations, evaluated by the goals of `trim`
 (`plan_of_decision`).
 """
 
@@ -44,9 +44,9 @@ class TrimShedderState:
     Attributes
     ----------
     earlier
-        What every bundle brought along at the ticks before, the newest first; at most `VIEWS` - 1.
+        Loads of every bundle at previous ticks, the newest first; at most `VIEWS` - 1.
     owner
-        Who owned each bundle last.
+        Last owner of each bundle.
     departures
         Bundle, the broker it left, and when; those within the grace time, oldest first.
     """
@@ -59,7 +59,7 @@ class TrimShedderState:
 def noted_departures(
     state: TrimShedderState, view: LeaderLoadView, options: PulsarBrokerConfig
 ) -> TrimShedderState:
-    """The state with what has changed hands since, whether anything is decided or not."""
+    """The state with new departures, with or without a decision."""
     now = owners(view.reports)
     grace = options.shedding_grace_period_minutes * 60
     left = [(one.bundle, one.broker, one.at) for one in departed(state.owner, now, view.at)]
@@ -69,7 +69,7 @@ def noted_departures(
 
 @dataclass(frozen=True)
 class TrimShedder:
-    """The decision, with the policies that bear on it."""
+    """The decision, with the policies that affect it."""
 
     metadata: ClusterMetadata
 
@@ -80,11 +80,11 @@ class TrimShedder:
         options: PulsarBrokerConfig,
         chance: np.random.Generator,
     ) -> tuple[ShedDecision, TrimShedderState]:
-        """The unloads of the plan for the reports seen last; nothing is left to chance.
+        """The unloads of the plan for the latest reports; deterministic.
 
         A plan is made only where some broker was above θ, or further from the mean than `trimTrigger`, at
-        every tick that is remembered: load that comes and goes would else be run after, minute by minute.
-        Splits are left out: reports do not tell which topics carry a bundle.
+        every tick that is remembered: otherwise every short change of load would cause moves. Splits are left
+        out, because reports do not contain topics.
         """
         settings = BundlesSettings(
             theta=(options.trim_theta,) * 4,
@@ -138,7 +138,7 @@ def _worst_deviation(snapshot: BundlesSnapshot, view: int, settings: BundlesSett
 
 
 def trim_shedder(metadata: ClusterMetadata) -> Shedder[TrimShedderState]:
-    """`trim` in a cluster with these policies, and what else there is to know besides its load."""
+    """Make `trim` for a cluster with these policies and other metadata."""
     return Shedder(TrimShedder(metadata), TrimShedderState(), True, noted_departures)
 
 
@@ -146,11 +146,11 @@ SHEDDERS: Final[Mapping[str, str]] = {
     **PULSAR_SHEDDERS,
     "trim": "trimtab.plan.bundles.strategies:trim_shedder",
 }
-"""As `trimtab.plan.pulsar.decision.SHEDDERS`; ours is by its own name."""
+"""Shedders by name: those of `trimtab.plan.pulsar.decision.SHEDDERS`, and `trim`."""
 
 
 def shedder(name: str, metadata: ClusterMetadata | None = None) -> Shedder[Any]:
-    """As `trimtab.plan.pulsar.decision.shedder`, ours among them."""
+    """Look up a shedder by name, including `trim`; see `trimtab.plan.pulsar.decision.shedder`."""
     return pulsar_shedder(name, metadata, SHEDDERS)
 
 
@@ -162,16 +162,16 @@ def plan_of_decision(
     settings: BundlesSettings,
     more: Mapping[str, object],
 ) -> BundlePlan:
-    """A plan that does what a strategy decided.
+    """Make a plan of a strategy's decision.
 
     Parameters
     ----------
     snapshot
-        The load by which the result is judged; it may know more than the reports that were decided by.
+        The load for the evaluation of the result; it may contain more than the reports.
     strategy, placement
         By their names in Pulsar; None for shedders that name destinations themselves.
     settings
-        The goals by which the result is judged: a strategy of Pulsar's has none of its own.
+        The goals for the evaluation of the result: a strategy of Pulsar has none of its own.
     more
         Further settings for the plan's own (options, variant).
     """
@@ -228,7 +228,7 @@ def plan_of_decision(
 
 
 def _decision_figures(decision: ShedDecision, source: str, bundle: str) -> str:
-    """The reason for this broker and bundle, as far as the strategy says it by name."""
+    """The reason for this broker and bundle, if the strategy names it."""
     said = []
     for name, value in decision.facts.items():
         one = value.get(source) if isinstance(value, Mapping) else None

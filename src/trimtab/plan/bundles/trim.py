@@ -1,8 +1,8 @@
 """`trim`: the fewest clients disturbed, then the fewest unloads, that meet the goals in all views.
 
-First what must move, then the descent, then rounds that improve the ownership (`searched_ownership`). Where
-bundles are too big, the search is repeated with some of them split. `max_unloads` and `max_sessions` limit a
-plan: what is worth least per client and unload is left out (`apply_limits`).
+It makes the necessary moves, then the descent, then rounds that improve the ownership (`searched_ownership`).
+If bundles are too big, the search is repeated with some of them split. `max_unloads` and `max_sessions` limit
+a plan: the least valuable unloads are left out (`apply_limits`).
 """
 
 import math
@@ -56,7 +56,7 @@ from trimtab.plan.search.rounds import (
 
 
 def apply_limits(problem: BundlesProblem, place: IntArray) -> tuple[IntArray, Problem | None]:
-    """The ownership, or as much of it as the limits allow, and then the problem that says so."""
+    """The ownership, or the part of it within the limits with the problem that reports this."""
     settings, arrays = problem.settings, problem.arrays
     moved = np.flatnonzero(place != arrays.initial).astype(np.int32)
     each = np.ones(len(moved), np.int32), arrays.cost[moved].astype(np.int64)
@@ -69,7 +69,7 @@ def apply_limits(problem: BundlesProblem, place: IntArray) -> tuple[IntArray, Pr
 def _within_limits(
     problem: BundlesProblem, place: IntArray, moved: IntArray, spending: BudgetUse
 ) -> IntArray:
-    """Send bundles home until the rest is within the limits; all, if that is not enough."""
+    """Revert moves until the rest is within the limits; all moves, if necessary."""
     arrays = problem.arrays
     kept = place.copy()
     load = problem.load(place)
@@ -82,7 +82,7 @@ def _within_limits(
         i = moved[k]
         home, gain = int(arrays.initial[i]), arrays.use[i]
         if home >= 0 and (usage[home] + gain * arrays.inverse[home] > top[home]).any():
-            # Others have to go first, or this would lift a broker above θ that was not above it.
+            # Others must be reverted first, otherwise this would lift a broker above θ.
             return False
         usage[kept[i]] -= gain * arrays.inverse[kept[i]]
         if home >= 0:
@@ -96,7 +96,7 @@ def _within_limits(
 def _potential_increase(
     problem: BundlesProblem, goal: UsageLimits, usage: FloatArray, place: IntArray, i: int
 ) -> float:
-    """Rise of the potential if a bundle goes home."""
+    """Rise of the potential if a bundle is reverted."""
     arrays = problem.arrays
     here, home, gain = int(place[i]), int(arrays.initial[i]), arrays.use[i]
     rise = potential(goal, usage[here] - gain * arrays.inverse[here], here)
@@ -109,7 +109,7 @@ def _potential_increase(
 
 EFFORT = SearchBudget(free=60_000, per_second=100_000)
 LEAST_CHANGES, MOST_CHANGES = 60_000, 200_000
-"""Random changes of one annealing, at least and at most."""
+"""Minimum and maximum number of random changes of one annealing."""
 
 TRIMS = 3
 
@@ -125,10 +125,10 @@ def searched_ownership(problem: BundlesProblem) -> IntArray:
 
 
 def with_homeless_placed(problem: BundlesProblem) -> IntArray:
-    """The ownership after what must move whatever it costs."""
+    """The ownership after the necessary moves."""
     arrays = problem.arrays
     rows = np.flatnonzero(arrays.must)
-    # The mean that the limits stand around is that with everything placed: as if spread by capacity.
+    # The limits are around the mean with everything placed, as if spread by capacity.
     service = problem.snapshot.brokers.in_service
     homeless = rows[(arrays.initial[rows] < 0) | ~service[arrays.initial[rows]]]
     board = _search_board(problem, arrays.initial, MARGIN, homeless=homeless)
@@ -155,7 +155,7 @@ class BundlesSearch:
     Attributes
     ----------
     lawful
-        The snapshot's ownership after what had to move: where bundles are sent back to.
+        The snapshot's ownership after the necessary moves; reverted bundles return to it.
     """
 
     problem: BundlesProblem
@@ -170,12 +170,12 @@ class BundlesSearch:
         board = _search_board(self.problem, start, margin)
         self._descend(board, move_cost)
         if (board.potentials[:, 0] > NEGLIGIBLE).any():
-            # The margin was too narrow to be met: once more towards the goals themselves.
+            # The margin was too narrow: descend again towards the goals themselves.
             self._descend(board, move_cost)
         return board.place
 
     def _descend(self, board: BundlesBoard, move_cost: float) -> None:
-        """Level, undo what the goals do not need, and do the rest with bundles of fewer clients."""
+        """Balance, revert unnecessary moves, and replace bundles by ones with fewer clients."""
         problem = self.problem
         balance(board, self._floor(move_cost), RETRIES)
         load = problem.load(board.place)
@@ -188,7 +188,7 @@ class BundlesSearch:
             revert_bundle(board, order)
 
     def _floor(self, move_cost: float) -> float:
-        """Clients that an unload is deemed to cost besides its own."""
+        """Fixed cost of an unload in clients, besides its own clients."""
         cost = self.problem.arrays.cost
         return move_cost * float(cost.mean() if len(cost) else 0.0) + 1e-3
 
@@ -201,7 +201,7 @@ class BundlesSearch:
         return board.place
 
     def partly_reverted(self, best: IntArray, random: np.random.Generator, share: float) -> IntArray:
-        """`best`, but some of the bundles that it moves are where they had lawfully been."""
+        """`best` with some of its moves reverted to the lawful ownership."""
         start = best.copy()
         chosen = np.flatnonzero(best != self.lawful)
         chosen = chosen[random.random(len(chosen)) < share]
@@ -224,16 +224,16 @@ def _search_board(
 
 
 SMALL = 5000
-"""Up to so many bundles, those that are only too coarse to level by are tried to be split, one by one."""
+"""Maximum number of bundles up to which splits for finer balancing are tried, one by one."""
 
 COARSE_TRIES = 4
 WORTHWHILE = 0.7
-"""A split that is only to level better must bring the distance from the goals below this share of it."""
+"""A split for finer balancing must lower the distance from the goals below this share."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrimResult:
-    """The end of the search.
+    """The result of the search.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class TrimResult:
     place
         Shape (bundles,): owner of each.
     cuts
-        The splits, in order, with how far each bundle was too big.
+        The splits in order, with the excess of each bundle.
     """
 
     problem: BundlesProblem
@@ -252,9 +252,9 @@ class TrimResult:
 
 
 def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> BundlePlan:
-    """Plan with `trim`; same snapshot, settings and seed, same plan.
+    """Make a plan with `trim`; the same snapshot, settings and seed give the same plan.
 
-    Every goal has to hold in all views of the snapshot; what cannot be met is a result, not an error.
+    Every goal must hold in all views of the snapshot; an unmet goal is a result, not an error.
     """
     outcome = _with_splits(_solved(problem_data(snapshot, settings)))
     place, cut = apply_limits(outcome.problem, outcome.place)
@@ -269,7 +269,7 @@ def _solved(
 
 
 def _with_splits(first: TrimResult) -> TrimResult:
-    """The outcome after splits that bring the cluster nearer to its goals; the same one where none does."""
+    """The outcome after splits that bring the cluster nearer to its goals; unchanged if none does."""
     best = first
     if first.rating.violation <= NEGLIGIBLE or not first.problem.settings.allow_splits:
         return first
@@ -303,13 +303,13 @@ def _hot(outcome: TrimResult) -> list[UnplaceableLoad]:
 
 
 def _finer(outcome: TrimResult) -> TrimResult | None:
-    """The search again with the biggest bundle of the broker that is furthest out cut in two."""
+    """Search again with the biggest bundle of the broker furthest outside its band split in two."""
     problem = outcome.problem
     goal = problem.limits(problem.load(outcome.place))
     usage = problem.load(outcome.place) * problem.arrays.inverse
     off = goal.weight * np.maximum(usage - goal.high, 0.0) ** 2
     if not off.any():
-        # Only too little somewhere: the biggest bundle of all has to give.
+        # Brokers only lack load: the biggest bundle of all is split.
         broker, column = -1, int((goal.weight * np.maximum(goal.low - usage, 0.0) ** 2).sum(axis=0).argmax())
     else:
         broker, column = int(off.sum(axis=1).argmax()), int(off.sum(axis=0).argmax())
@@ -350,7 +350,7 @@ def _plan_of(
     placed = not (problem.arrays.must & (place == problem.arrays.initial)).any()
     bound = bound_of(problem, goal, problem.load(problem.arrays.initial), problem.fixed_mean(placed))
     if not judgement.goals_met and bound.sessions > cost.sessions:
-        # Fewer than the goals would take: no bound on this plan, so none above its cost is claimed.
+        # Fewer moves than the goals need: the bound does not apply, so none above the plan's cost is claimed.
         bound = BundleBound(
             cost.sessions,
             f"not all goals are met; to meet them disturbs at least {bound.sessions} clients: {bound.proof}",

@@ -1,6 +1,6 @@
-"""The goals held against a final ownership, and for each goal that it misses, the numbers that prove why.
+"""Evaluates a final ownership by the goals, and proves why goals are missed.
 
-The problem of a bundle that is too hot names the topic, and what would help: a split, or more partitions.
+The problem of a hot bundle names the topic and the remedy: a split, or more partitions.
 """
 
 import math
@@ -33,13 +33,15 @@ from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.verdicts import Evaluation, Indices, evaluation, too_few_brokers
 
 MAX_LISTED = 8
-"""Hot bundles described one by one."""
+"""Maximum number of hot bundles that are described one by one."""
 
 _PARTITION = re.compile(r"(?P<topic>.*)-partition-(?P<number>\d+)")
 
 
 def hot_problems(problem: BundlesProblem, goal: UsageLimits) -> tuple[list[Problem], list[Problem]]:
-    """Bundles too big for every broker by the goals' own limits: beyond θ (no plan helps), or ε alone."""
+    """Bundles that are too big for every broker by the goals' own limits: by θ (no plan helps), or by ε
+    alone.
+    """
     proven = _indivisible_problems(problem, goal.theta, "theta")
     known = {one.proof["bundle"] for one in proven}
     uneven = [
@@ -117,7 +119,9 @@ def _indivisible_problem(
 
 
 def _partitions_needed(problem: BundlesProblem, topic: str, excess: UnplaceableLoad) -> tuple[int, int]:
-    """Partitions that a topic needs so that each fills `TARGET_SHARE` of a broker at most; those it has."""
+    """Number of partitions that a topic needs so that each uses at most `TARGET_SHARE` of a broker, and its
+    current number.
+    """
     found = _PARTITION.fullmatch(topic)
     now = 1
     if found is not None:
@@ -129,7 +133,7 @@ def _partitions_needed(problem: BundlesProblem, topic: str, excess: UnplaceableL
 
 
 def _unsplit_reason(problem: BundlesProblem, row: int) -> str:
-    """Why a bundle that could be cut between its topics is still whole."""
+    """Why a bundle that could be split between its topics was not split."""
     settings, snapshot = problem.settings, problem.snapshot
     namespace = namespace_of(snapshot.bundles.key[row])
     number = bundles_of_namespace(snapshot, namespace)
@@ -149,7 +153,7 @@ def _unsplit_reason(problem: BundlesProblem, row: int) -> str:
 
 
 def evaluate(problem: BundlesProblem, place: IntArray, any_move: bool, cut: Problem | None) -> Evaluation:
-    """Hold a final ownership against the goals.
+    """Evaluate a final ownership by the goals.
 
     Parameters
     ----------
@@ -177,7 +181,7 @@ def evaluate(problem: BundlesProblem, place: IntArray, any_move: bool, cut: Prob
         open_ += [*causes.until, *uneven]
         left = over & ~causes.over
         open_ += _unmet(problem, "theta", left, usage, asked.theta, known_theta, mean)
-        # What a grace time bars is open again when it ends; what a policy forbids is not.
+        # A grace time ends; a policy does not.
         settled = [one for one in causes.uneven if one.kind == "confined_bundles"]
         open_ += causes.uneven
         open_ += _unmet(problem, "epsilon", out & ~over & ~causes.out, deviation, asked.epsilon, known, mean)
@@ -200,7 +204,7 @@ def _usage(problem: BundlesProblem, load: FloatArray) -> FloatArray:
 
 
 def policy_findings(problem: BundlesProblem, place: IntArray) -> list[Problem]:
-    """Findings that miss no goal: bundles outside their policy, and bundles that several brokers report."""
+    """Findings that violate no goal: bundles outside their policy, and bundles of several brokers."""
     snapshot = problem.snapshot
     found = []
     left = np.flatnonzero(problem.outside & (place == problem.arrays.initial))
@@ -246,7 +250,7 @@ def policy_findings(problem: BundlesProblem, place: IntArray) -> list[Problem]:
 
 
 def findings(snapshot: BundlesSnapshot, settings: BundlesSettings) -> list[Problem]:
-    """The notices about a snapshot as it is."""
+    """The findings about the snapshot itself."""
     return policy_findings(problem_data(snapshot, settings), snapshot.bundles.owner)
 
 
@@ -268,7 +272,9 @@ def _by_policy(problem: BundlesProblem, rows: Indices) -> dict[IsolationPolicy |
 
 
 def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:
-    """Bundles that must get another broker and do not, by cause: proven to have none, and the others."""
+    """Bundles that must get another broker and get none, by cause: those without any permitted broker, and
+    the others.
+    """
     arrays, snapshot = problem.arrays, problem.snapshot
     impossible: list[Problem] = []
     undone = _unmovable(problem)
@@ -323,7 +329,7 @@ def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[li
 
 
 def _bundles_by_home(problem: BundlesProblem, rows: Mapping[str, int]) -> str:
-    """Bundles that should go, by where they are."""
+    """Bundles that should leave, by broker."""
     where = {}
     for key, row in rows.items():
         home = problem.arrays.initial[row]
@@ -364,7 +370,7 @@ def _unmovable(problem: BundlesProblem) -> list[Problem]:
 
 
 def _too_few_brokers(problem: BundlesProblem, load: FloatArray, over: BoolArray) -> list[Problem]:
-    """Totals that are more than all brokers may carry: how many more of their kind it takes, at most."""
+    """Totals that exceed the limit of all brokers, with the maximum number of brokers to add."""
     found: dict[str, Problem] = {}
     fixed = problem.fixed_mean(True)
     for column in np.flatnonzero(over.any(axis=0) & fixed).tolist():
@@ -389,7 +395,7 @@ def _unmet(
     known: set[str | None],
     mean: FloatArray,
 ) -> list[Problem]:
-    """One problem a resource: in which views brokers stay out, and the worst of them."""
+    """One problem per resource: the views in which brokers stay outside their band, and the worst broker."""
     found = []
     for resource, name in enumerate(RESOURCES):
         columns = np.arange(resource, out.shape[1], len(RESOURCES))

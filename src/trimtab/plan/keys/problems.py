@@ -1,4 +1,4 @@
-"""Why a plan of the balancer `keys` falls short: what stands under its problems."""
+"""The problems of a plan of the balancer `keys`: causes of missed goals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def long_key(key: HotKey, size: int) -> Problem:
 
 
 def large_table(text: str, first: HotKey | None = None) -> Problem:
-    """What has no room in a table."""
+    """The problem of keys and groups that do not fit in a table."""
     named = (
         ""
         if first is None
@@ -39,7 +39,7 @@ def large_table(text: str, first: HotKey | None = None) -> Problem:
 
 
 def serial_key(key: HotKey, capacity: float, count: int) -> Problem:
-    """A key with which consumers keep up only if its effects cost little."""
+    """A key whose consumers keep up only if its effects are cheap."""
     return Problem(
         "serial_key",
         f"one key is more than one consumer can do serially: {short_key_text(key.key)} gets "
@@ -53,7 +53,7 @@ def serial_key(key: HotKey, capacity: float, count: int) -> Problem:
 def unmet_goal(
     snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance, goal: str, row: int, board: RoutingBoard
 ) -> Problem:
-    """A goal that is missed at its worst partition, and what fills that."""
+    """A missed goal at its worst partition, and the largest loads there."""
     if goal == "theta":
         value, limit = f"{found.usage[row, 0]:.1%}", f"{settings.theta[0]:.0%}"
     else:
@@ -82,10 +82,11 @@ def _keyless(snapshot: KeysSnapshot, row: int) -> float:
 
 
 def another_partitioner(snapshot: KeysSnapshot, settings: KeysSettings) -> Problem | None:
-    """Records that lie where no table puts them: a plan would move keys from where they are not.
+    """Records outside the places of the table: a plan would move keys from partitions where they are not.
 
-    A snapshot that does not tell is held against itself: partitions that get less than their key groups have.
-    That is asked only there, since after a change of tables what was read lies by the one before.
+    If the snapshot does not state this, it is checked for partitions that receive less than the load of their
+    key groups. Only then, because after a change of tables older records are at the places of the previous
+    table.
     """
     share, least = snapshot.placed_share, settings.min_placed_share
     by = f"table {snapshot.version} puts" if snapshot.version else "murmur2, the plain hash, puts"

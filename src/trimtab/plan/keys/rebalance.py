@@ -1,4 +1,6 @@
-"""Key groups moved until partitions are balanced: as few records a second as it takes, the fullest first."""
+"""Moves key groups until partitions are balanced, with the fewest records per second, the fullest partition
+first.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from trimtab.model.goals import ROUNDING
 from trimtab.model.keys.snapshot import KeysSnapshot
 
 INNER_MARGIN: Final = 0.9
-"""What is balanced is balanced to nine tenths of ε, so that the next reading does not ask for more."""
+"""Moves aim at nine tenths of ε, so that the next reading needs no further moves."""
 
 TRIES: Final = 256
-"""Pairs of a group and a partition that are tried for room at a time."""
+"""Number of pairs of a group and a partition that are tried at a time."""
 
 
 @dataclass
 class RoutingBoard:
-    """Partitions and what goes to each, changed move by move.
+    """Partitions and their loads, changed move by move.
 
     Attributes
     ----------
@@ -36,11 +38,11 @@ class RoutingBoard:
 
     @property
     def mean(self) -> float:
-        """Records a second of a partition if all were the same."""
+        """Mean number of records per second of a partition."""
         return sum(self.loads) / len(self.loads)
 
     def shift(self, before: tuple[int, ...], after: tuple[int, ...], rate: float) -> float:
-        """Split a rate over other partitions than before; how much of it goes to where it did not go."""
+        """Split a rate over other partitions than before; returns the rate that is new to its partition."""
         for one in before:
             self.loads[one] -= rate / len(before)
         for one in after:
@@ -49,13 +51,13 @@ class RoutingBoard:
         return rate - stays
 
     def least_loaded(self, count: int, retained: tuple[int, ...]) -> tuple[int, ...]:
-        """So many partitions: those that are kept, then the emptiest, each by ascending number of equals."""
+        """A number of partitions: those that stay, then the emptiest; equal ones by ascending number."""
         others = sorted(set(range(len(self.loads))) - set(retained), key=lambda one: (self.loads[one], one))
         return tuple(sorted((*retained, *others)[:count]))
 
 
 def board_of(snapshot: KeysSnapshot, count: int) -> RoutingBoard:
-    """Partitions as they are, with so many of them; those that are added are empty."""
+    """The current partitions, extended to a given number by empty ones."""
     loads = [one.records_per_second for one in snapshot.partitions]
     loads += [0.0] * (count - len(loads))
     places = [one.partition for one in snapshot.groups]
@@ -81,7 +83,7 @@ def keyed_loads(snapshot: KeysSnapshot) -> list[float]:
 
 @dataclass(frozen=True)
 class GroupShift:
-    """One group that moves, with the loads of both partitions before it did."""
+    """A move of one group, with the loads of both partitions before it."""
 
     group: int
     source: int
@@ -101,14 +103,13 @@ def rebalance(board: RoutingBoard, epsilon: float, ceiling: float, most: int) ->
     epsilon
         Highest deviation from the mean.
     ceiling
-        The most records a second that a partition may get.
+        Maximum number of records per second of a partition.
     most
         The most groups to move.
 
     Notes
     -----
-    Each turn takes from the fullest partition and gives to the emptiest: the smallest group that is enough,
-    else the largest that fits. No group moves twice, so that it ends.
+    Each turn moves a group from the fullest partition to the emptiest: the smallest group that suffices, otherwise the largest that fits. No group moves twice, so the loop ends.
     """
     mean = board.mean
     band = (mean * (1 - INNER_MARGIN * epsilon), min(ceiling, mean * (1 + INNER_MARGIN * epsilon)))
@@ -153,10 +154,10 @@ def _descend(board: RoutingBoard, band: tuple[float, float], free: set[int], mos
 def _free_target(
     board: RoutingBoard, band: tuple[float, float], free: set[int], most: int
 ) -> list[GroupShift]:
-    """Let the fullest partition give a group that is too large for any other, which gives smaller ones back.
+    """Move a group from the fullest partition that is too large for any other, and move smaller groups back.
 
-    Where a partition holds little but large groups, none of which fits elsewhere as it is. Taken back if the
-    fullest partition is as full as before.
+    For a partition with few large groups that fit nowhere else. Reverted if the fullest partition is as full
+    as before.
     """
     loads = board.loads
     source = min(range(len(loads)), key=lambda one: (-loads[one], one))
@@ -201,6 +202,6 @@ def _group(
     fitting = [one for one in there if one[0] <= min(need, room)]
     if fitting:
         return fitting[-1]
-    # None fits: the smallest still helps where the fuller of the two ends lower than the fullest was.
+    # None fits: the smallest still helps if the fuller of the two ends below the previous maximum.
     helps = [one for one in there if target + one[0] < source]
     return helps[0] if helps and source > high else None

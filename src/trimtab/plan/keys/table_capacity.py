@@ -1,4 +1,4 @@
-"""How large a routing table gets: it is one record, which brokers and clients have to take."""
+"""The size of a routing table: it is one record, which brokers and clients must accept."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ SPLIT_KEY_BYTES: Final = 1_024
 keys is still one record, and each client compares it with every record that it sends."""
 TABLE_BYTES: Final = 786_432
 """Brokers refuse a record of more than 1,048,588 bytes unless told otherwise (`message.max.bytes`), and
-kafka-python one of more than 1,048,576. A quarter is left for what a snapshot does not tell: keys that were
-split and are no longer frequent, and places that the table in force still names as earlier ones."""
+kafka-python one of more than 1,048,576. A quarter is reserved for entries that a snapshot does not list:
+split keys that are no longer frequent, and earlier places that the table in force still names.
+"""
 
 _HEAD_BYTES: Final = 1_024
 """Everything but routes and offsets; a topic's name has at most 249 bytes."""
@@ -34,7 +35,7 @@ class TableCapacity:
 
     @classmethod
     def remaining(cls, snapshot: KeysSnapshot) -> TableCapacity:
-        """Those beside what stands in the table in force, as far as the snapshot tells."""
+        """Bytes left besides the entries of the table in force, as far as the snapshot lists them."""
         room = cls(TABLE_BYTES - _HEAD_BYTES - _OFFSET_BYTES * len(snapshot.partitions))
         places = {one.group: one.partition for one in snapshot.groups}
         for group, place in places.items():
@@ -46,7 +47,7 @@ class TableCapacity:
         return room
 
     def reserve_key(self, size: int, before: Places, after: Places) -> bool:
-        """Take room for a key of so many bytes, if there is enough."""
+        """Reserve space for a key of a given length, if there is enough."""
         needed = key_bytes(size, before, after)
         if needed > self.left:
             return False
@@ -55,15 +56,15 @@ class TableCapacity:
 
     @property
     def groups(self) -> int:
-        """Key groups that have room."""
+        """Number of key groups that still fit."""
         return max(0, self.left // group_bytes())
 
 
 def key_bytes(size: int, before: Places, after: Places) -> int:
-    """What the route of a key takes: base64, where it goes, and where it went."""
+    """Bytes of the route of a key: base64, its places, and its earlier places."""
     return _ENTRY_BYTES + 4 * -(-size // 3) + _PLACE_BYTES * (len(before) + len(after))
 
 
 def group_bytes() -> int:
-    """What the route of a key group takes: one partition, and one where it was."""
+    """Bytes of the route of a key group: one partition, and one earlier one."""
     return _ENTRY_BYTES + 2 * _PLACE_BYTES

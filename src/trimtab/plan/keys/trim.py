@@ -1,4 +1,4 @@
-"""A plan of the balancer `keys`: hot keys are split, partitions added where it must be, key groups moved."""
+"""A plan of the balancer `keys`: splits hot keys, adds necessary partitions, moves key groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TableCapacity
 
 @dataclass
 class PlanDraft:
-    """A plan in the making: changes in their order, what cannot be, and how many records a second move."""
+    """A plan under construction: changes in order, problems, and the rate of moved records."""
 
     table_capacity: TableCapacity
     moves: list[RoutingMove] = field(default_factory=list)
@@ -51,11 +51,11 @@ class PlanDraft:
 
 
 def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
-    """The plan; where nothing is uneven, no key too hot and no partition missing, it changes nothing.
+    """Make a plan; without unevenness, hot keys and missing partitions it changes nothing.
 
-    Where records lie elsewhere than the table in force puts them, nothing changes: see `another_partitioner`.
-    Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
-    so until it is down to `merge_below`; so the next plan does not take back what this one did.
+    If records are outside the places of the table in force, nothing changes: see `another_partitioner`.
+    Groups move only if a goal is missed, and then to nine tenths of ε. A split key stays split until its load
+    is below `merge_below`. So the next plan does not revert this one.
     """
     draft = PlanDraft(TableCapacity.remaining(snapshot))
     doubt = another_partitioner(snapshot, settings)
@@ -106,10 +106,10 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
 
 
 def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft) -> int:
-    """How many partitions there are to be, by what consumers can do.
+    """The number of partitions that the consumers' capacity requires.
 
-    Some are added above θ only, and then as many as nine tenths of θ ask for: else a load that grows would
-    ask for one more at each reading. None is ever taken away, so that a load that falls asks for nothing.
+    Partitions are added only above θ, and then as many as nine tenths of θ need. Otherwise a growing load
+    would need one more at each reading. None is ever removed, so a falling load changes nothing.
     """
     count, one = len(snapshot.partitions), snapshot.consumer_capacity
     total = sum(part.records_per_second for part in snapshot.partitions)
@@ -123,7 +123,7 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft
     )
     proof = {"records_per_second": total, "consumer_capacity": one, "theta": theta, "partitions": count}
     if needed <= count:
-        # Partitions there are enough; consumers have several.
+        # There are enough partitions, but some consumers have several.
         text = f"{told}, and {count} partitions are there for them: start more in group {snapshot.consumers}"
         draft.problems.append(Problem("add_consumers", text, needed, RESOURCES[0], dict(proof)))
         return count
@@ -153,10 +153,10 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft
 
 
 def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, draft: PlanDraft) -> None:
-    """Split keys that are too hot for one partition, and put together those that are no longer hot."""
+    """Split keys that are too hot for one partition, and merge those that are no longer hot."""
     capacity, theta, epsilon = snapshot.capacity, settings.theta[0], settings.epsilon[0]
     carries = board.mean * (1 + epsilon)
-    # Of a topic that is idle a key may have all: its partition is as idle.
+    # In an idle topic one key may have all the load: its partition is idle too.
     if capacity is not None and board.mean < settings.min_utilization * capacity:
         carries = theta * capacity
     part = carries if capacity is None else settings.split_above * capacity
@@ -168,7 +168,7 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, 
         wanted = max(1, ceil(rate / part - ROUNDING), ceil(rate / carries - ROUNDING)) if rate > 0 else 1
         if snapshot.consumer_capacity is not None and rate > snapshot.consumer_capacity:
             draft.problems.append(serial_key(key, snapshot.consumer_capacity, min(wanted, most)))
-        # One that is split stays as it is while it is not cold, and while it need not be split further.
+        # A split key stays unchanged until it is cold or must be split further.
         if wanted <= len(now) and not (len(now) > 1 and rate < join):
             continue
         count = min(wanted, most)
@@ -184,7 +184,7 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, 
         after = home if count == 1 else _places(board, now, count, rate)
         if after == now:
             continue
-        # One that goes together again has its place in the table, and loses it.
+        # A merged key gives up its entry in the table.
         size = len(key_bytes(key.key)) if len(after) > len(now) else 0
         if size > SPLIT_KEY_BYTES:
             draft.problems.append(long_key(key, size))
@@ -205,7 +205,7 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, 
 
 
 def _places(board: RoutingBoard, now: Places, count: int, rate: float) -> Places:
-    """Up to so many partitions for a key, none of which gets fuller than the fullest is."""
+    """Partitions for a key, at most a given number, none of which becomes fuller than the fullest."""
     fullest = max(board.loads)
     for number in range(count, len(now), -1):
         after = board.least_loaded(number, now)
@@ -231,11 +231,11 @@ def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, d
     capacity, mean = snapshot.capacity, board.mean
     ceiling = inf if capacity is None else settings.theta[0] * capacity
     if ceiling < mean:
-        # No table can keep θ: partitions are as balanced as ε asks.
+        # No table can meet θ: partitions are as even as ε requires.
         ceiling = inf
     epsilon = settings.epsilon[0]
     if capacity is not None and mean < settings.min_utilization * capacity:
-        # ε is not asked where partitions are idle, but θ is.
+        # ε does not apply to idle partitions, but θ does.
         epsilon = inf
     most = min(settings.max_groups, draft.table_capacity.groups)
     shifts = rebalance(board, epsilon, ceiling, most)
@@ -291,7 +291,7 @@ def _bound(snapshot: KeysSnapshot, settings: KeysSettings, mean: float, count: i
 
 
 def _drains(snapshot: KeysSnapshot, board: RoutingBoard) -> tuple[PartitionDrain, ...]:
-    """Each partition's backlog, and how long it takes: what waits there stays there."""
+    """Each partition's backlog, and the time to process it: waiting records stay there."""
     found = []
     for number, after in enumerate(board.loads):
         known = number < len(snapshot.partitions)

@@ -1,1 +1,1 @@
-"""Planners of the balancer `masters`: who is to be master of which group."""
+"""Planners of the balancer `masters`: the master of each group."""

@@ -1,4 +1,4 @@
-"""Masterships on a board: what each node carries, and what a transfer or a swap would change."""
+"""Masterships during a search: the load of each node, and the effect of a transfer or a swap."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     Integers = NDArray[np.integer[Any]]
 
 COMPARED: Final = 512
-"""Groups of a node that are tried in swaps: the largest ones."""
+"""Number of groups of a node that are tried in swaps, the largest first."""
 
 
 class MastershipChange(NamedTuple):
-    """Groups that change their master, each with its target, and what that changes of the value."""
+    """Groups that change their master, with their targets and the change of the value."""
 
     transfers: tuple[tuple[int, int], ...]
     delta: float
 
 
 class MastershipBoard:
-    """Who is master, changed transfer by transfer.
+    """The masters of all groups, changed transfer by transfer.
 
     Unevenness is Σ w (u - 1)² over nodes in service and resources, where u is a node's load over its share by
-    weight w, of what all nodes in service carry. Groups that must leave their node and that no node may have
-    count nowhere.
+    weight w of the load of all nodes in service. Groups that must leave their node and have no possible
+    target do not count.
 
     Attributes
     ----------
     masters, initial
-        Shape (groups,): places of nodes now, and before the plan; -1 for nobody.
+        Shape (groups,): places of nodes now, and before the plan; -1 for no master.
     share
-        Shape (groups, resources): what each group is of all that nodes in service carry.
+        Shape (groups, resources): share of each group in the load of all nodes in service.
     carried
-        Shape (nodes, resources): what each node has of that.
+        Shape (nodes, resources): share of each node.
     target
-        Shape (nodes,): what each should have.
+        Shape (nodes,): desired share of each node.
     able
-        Shape (groups, nodes): whether that node may be given that group; its own node never gets it.
+        Shape (groups, nodes): whether the node is a possible target of the group; never its own node.
     must
-        Shape (groups,): without a master, or on a node that is dead or drained, with a node to go to.
+        Shape (groups,): without a master, or on a dead or drained node, and with a possible target.
     stuck
-        Shape (groups,): the same without a node to go to.
+        Shape (groups,): the same without a possible target.
     optional
-        Shape (groups,): on a node in service, and may be taken over.
+        Shape (groups,): on a node in service, and may be transferred.
     compared
         Shape (resources,): whether nodes in service carry any of it.
     """
@@ -90,7 +90,7 @@ class MastershipBoard:
         self.reset()
 
     def reset(self) -> None:
-        """Put every group back to where it was before the plan."""
+        """Return every group to its master before the plan."""
         self.masters: Integers = self.initial.copy()
         self.carried: FloatArray = np.zeros((len(self.target), self.share.shape[1]))
         led = self.initial != NO_MASTER
@@ -98,7 +98,9 @@ class MastershipBoard:
 
     @property
     def usage(self) -> FloatArray:
-        """Shape (nodes, resources): u, 1 for a node that has its share; 1 for what is not compared."""
+        """Shape (nodes, resources): u, which is 1 for a node with its share and for resources that are not
+        compared.
+        """
         counted = self.in_service[:, None] & self.compared
         return np.where(counted, self.carried / np.where(counted, self.target[:, None], 1.0), 1.0)
 
@@ -114,7 +116,7 @@ class MastershipBoard:
 
     @property
     def transfers(self) -> int:
-        """Groups that are not where they were and could have stayed."""
+        """Groups that changed their master although they could have stayed."""
         return int((self.optional & (self.masters != self.initial)).sum())
 
     @property
@@ -135,11 +137,11 @@ class MastershipBoard:
             self.assign(int(group), int(masters[group]))
 
     def largest_first(self, which: BoolArray) -> list[int]:
-        """Places of some groups, by what they cost."""
+        """Places of some groups, by their cost."""
         return sorted(map(int, np.flatnonzero(which)), key=lambda one: (-float(self.share[one].sum()), one))
 
     def best_target(self, group: int) -> int:
-        """The node that a group which must leave is best at."""
+        """The best node for a group that must leave."""
         away, x = self.carried - self.target[:, None], self.share[group]
         grows = (self._price[:, None] * (2 * away * x + x**2)).sum(axis=1)
         return int(np.where(self.able[group], grows, np.inf).argmin())
@@ -195,7 +197,7 @@ class MastershipBoard:
         return _change(((one, int(node[column])), (other, source)), value[row, column])
 
     def _open(self, groups: Integers) -> BoolArray:
-        """Shape (groups, nodes): where groups may be; one that could stay may come back."""
+        """Shape (groups, nodes): permitted nodes; a group that could stay may return."""
         found = self.able[groups].copy()
         stays = self.optional[groups]
         found[np.flatnonzero(stays), self.initial[groups][stays]] = True

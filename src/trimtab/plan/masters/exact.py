@@ -1,4 +1,4 @@
-"""All plans of a small cluster compared, by group: what cannot end better than the best is left out."""
+"""Compares all plans of a small cluster, group by group, and drops those that cannot beat the best."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from trimtab.plan.masters.board import Integers, MastershipBoard
 
 MAX_GROUPS: Final = 64
-"""Groups that may be taken over; with more nothing is tried."""
+"""Maximum number of groups; with more nothing is tried."""
 MAX_CELLS: Final = 1 << 21
-"""Loads of partial plans held at once: plans times nodes times resources."""
+"""Maximum size of the loads of partial plans: plans times nodes times resources."""
 MAX_WORK: Final = 1 << 24
-"""The same in all, so that the time is bounded whatever the cluster."""
+"""Maximum total of these sizes, which bounds the time for any cluster."""
 TOLERANCE: Final = 1e-12
 """Loads and unevenness closer than this are equal: sums of the same shares in another order."""
 
 
 class TooManyPlansError(Exception):
-    """There are more plans than are compared."""
+    """There are too many plans to compare."""
 
 
 class PartialPlan(NamedTuple):
@@ -34,7 +34,7 @@ class PartialPlan(NamedTuple):
     Attributes
     ----------
     load
-        Shape (plans, nodes, resources): what the decided groups bring to each node.
+        Shape (plans, nodes, resources): load of the decided groups on each node.
     transfers
         Shape (plans,): of groups that could stay.
     picks
@@ -51,7 +51,7 @@ class PartialPlan(NamedTuple):
 
 
 class _UndecidedGroups(NamedTuple):
-    """The groups that are not decided yet, in bounds on what they may still do to the load of a node.
+    """The undecided groups, as bounds on the load that they may still bring to a node.
 
     Attributes
     ----------
@@ -60,7 +60,8 @@ class _UndecidedGroups(NamedTuple):
     incoming
         The same: of those that must leave and may come.
     gives, gets
-        Shape (1 + groups, nodes, resources): the most that so many transfers take off a node, or bring to it.
+        Shape (1 + groups, nodes, resources): maximum load that a number of transfers takes from a node, or
+        brings to it.
     """
 
     stays: FloatArray
@@ -166,7 +167,7 @@ class ExactSearch:
         return found
 
     def _bounds(self, found: PartialPlan, rest: _UndecidedGroups, most: int) -> tuple[FloatArray, FloatArray]:
-        """What each node carries in the end, at least and at most; shape of `found.load`."""
+        """Minimum and maximum final load of each node; shape of `found.load`."""
         left = np.minimum(most - found.transfers, len(rest.gives) - 1)
         stays = found.load + rest.stays
         return stays - rest.gives[left], stays + rest.incoming + rest.gets[left]
@@ -203,7 +204,9 @@ def _largest_sums(values: FloatArray) -> FloatArray:
 
 
 def _number(most: FloatArray, needed: FloatArray) -> Integers:
-    """How many of the largest values make up what is needed; shape of `needed`, (plans, nodes, resources)."""
+    """Number of the largest values that sum up to the needed amount; shape of `needed`, (plans, nodes,
+    resources).
+    """
     found = np.zeros(needed.shape, dtype=np.int64)
     for node, resource in np.ndindex(needed.shape[1:]):
         found[:, node, resource] = np.searchsorted(
@@ -217,7 +220,9 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 
 def _different(found: PartialPlan) -> PartialPlan:
-    """Of plans that load all nodes alike the first with the fewest transfers: they have the same future."""
+    """Of plans with equal loads of all nodes, the first with the fewest transfers: their continuations are
+    equal.
+    """
     if len(found.transfers) < 2:
         return found
     load = _rounded(found.load).reshape(len(found.transfers), -1)

@@ -1,8 +1,9 @@
 """The planner `trim`: masterships that must leave their nodes, and the transfers that make loads even.
 
-Of all plans the one that brings every node within ε with the fewest transfers, and of those the most even.
-Where none does, the one with the least unevenness, of which each transfer that need not be must take a share.
-All plans are compared where the cluster is small enough; else a search changes one or two groups at a time.
+It chooses the plan that brings every node within ε with the fewest transfers, and of those the most even one.
+If no plan does, it chooses the least uneven plan in which each optional transfer lowers the unevenness by a
+minimum share. In a small cluster all plans are compared; otherwise a search changes one or two groups at a
+time.
 """
 
 from __future__ import annotations
@@ -32,22 +33,23 @@ if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
 
 PROPOSALS: Final = {"expire": 3, "instate": 1}
-"""Proposals in a row for which a group has no master, by scheme; other schemes wait for leases as well."""
+"""Successive proposals during which a group has no master, by scheme; other schemes wait for leases as well.
+"""
 STEPS: Final = 16
-"""Changes that one pass of the search may make beyond the transfers that the plan may have."""
+"""Number of changes of one search pass beyond the permitted transfers of the plan."""
 SMALL: Final = 1e-12
-"""A change of unevenness that rounding makes."""
+"""Largest change of unevenness by rounding."""
 
 
 class ProvenTransfers(NamedTuple):
-    """What is proven of the transfers of groups that could stay.
+    """Proven facts about the transfers of groups that could stay.
 
     Attributes
     ----------
     minimum
-        With fewer of them some node stays further than ε from its share.
+        With fewer transfers, some node stays further than ε from its share.
     none
-        No plan brings every node within ε with as many as may be made.
+        No plan brings every node within ε with the permitted number of transfers.
     """
 
     minimum: int
@@ -55,7 +57,8 @@ class ProvenTransfers(NamedTuple):
 
 
 def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> MastersPlan:
-    """The plan: the same for the same snapshot and settings; what cannot be done stands in its problems.
+    """Make the plan: the same for the same snapshot and settings. Its problems name the goals that cannot be
+    met.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
 
 
 def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
-    """Refuse nodes that are not there: passed over, they would make a plan say that all is balanced."""
+    """Reject unknown nodes: ignored, they would make a plan report a balanced cluster."""
     there = [one.node for one in snapshot.nodes]
     for name in ("drain", "excluded_nodes", "weights"):
         require_known_names(
@@ -104,7 +107,7 @@ def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
 
 
 def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
-    """Leave the best plan that is found on the board, with at most so many transfers that need not be."""
+    """Put the best plan on the board, with at most a given number of optional transfers."""
     least = _min_transfers(board)
     _search(board, most, worth)
     most = min(most, int(board.optional.sum()))
@@ -116,7 +119,7 @@ def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
             masters = comparison.best_within_epsilon(upto)
             least = upto + 1
         except TooManyPlansError:
-            # Plans with few transfers are fewer: each number for which none is found is proven.
+            # There are fewer plans with few transfers: each number without a plan is a proof.
             while masters is None and least <= upto:
                 masters = comparison.best_within_epsilon(least)
                 least += masters is None
@@ -135,7 +138,8 @@ def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
 def _min_transfers(board: MastershipBoard) -> int:
     """Groups that could stay and have to leave nodes in service, in any plan within ε: a lower bound.
 
-    Each such node must give what is above its share and ε; its largest groups are the fewest that do.
+    Each such node must give away the load above its share and ε; its largest groups do so with the fewest
+    transfers.
     """
     least = 0
     for place in np.flatnonzero(board.compared):
@@ -152,8 +156,8 @@ def _min_transfers(board: MastershipBoard) -> int:
 def _search(board: MastershipBoard, most: int, worth: float) -> None:
     """One transfer after another, or a swap where none helps, of groups that have moved before as well.
 
-    First each transfer has to be worth its while; where that does not bring every node within ε, whatever
-    makes loads more even is done, and then what was not worth it is taken back.
+    First each transfer must have a minimum value. If that does not bring every node within ε, all improving
+    transfers are made, and then those without the minimum value are reverted.
     """
     for row in board.largest_first(board.must):
         board.assign(row, board.best_target(row))
@@ -185,7 +189,7 @@ def _change(board: MastershipBoard, worth: float, most: int) -> bool:
 
 
 def _revert_unneeded(board: MastershipBoard) -> None:
-    """Leave groups where they were whose transfers are not needed for ε, those that cost least first."""
+    """Revert transfers that are not needed for ε, those that cost least first."""
     while True:
         rows = np.flatnonzero(board.optional & (board.masters != board.initial))
         back = board.takes(rows)[np.arange(len(rows)), board.initial[rows]]
@@ -206,7 +210,8 @@ def _revert_unneeded(board: MastershipBoard) -> None:
 def _transfers(
     snapshot: MastersSnapshot, board: MastershipBoard
 ) -> list[tuple[int, int, int, TransferReason]]:
-    """Each transfer as (group, source, target, reason): what must leave, the largest first, then the rest.
+    """Each transfer as (group, source, target, reason): necessary ones first, the largest first, then the
+    rest.
 
     Of the rest the one comes next that makes loads most even.
     """
@@ -245,7 +250,9 @@ def _forced_groups(
 def _transfer_reason(
     snapshot: MastersSnapshot, board: MastershipBoard, usage: FloatArray, row: int, target: int
 ) -> TransferReason:
-    """By the loads once all has left that must: from a node with more to one with less, or in a swap."""
+    """The reason by the loads after all necessary transfers: from a node with more to one with less, or a
+    swap.
+    """
     source = int(board.initial[row])
     place = int((usage[source] - usage[target]).argmax())
     goal = "epsilon" if usage[source, place] > usage[target, place] else "order"

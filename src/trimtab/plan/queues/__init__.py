@@ -1,1 +1,1 @@
-"""Planners of the balancer `queues`: weights to publish, and what the scheduler would do."""
+"""Planners of the balancer `queues`: weights to publish, and predicted actions of the scheduler."""

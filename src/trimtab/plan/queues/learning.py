@@ -1,4 +1,4 @@
-"""Weights to publish: measured ones that differ from what is in force by more than chance and habit."""
+"""Weights to publish: measured weights that differ significantly from the weights in force."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from trimtab.model.queues.snapshot import ClassLoad, QueuesSnapshot
 from trimtab_queues.format.settings import QueuesSettings
 
 DIGITS: Final = 3
-"""Of a weight: dispatch decides the same by more of them."""
+"""Digits of a weight: more digits do not change dispatch."""
 
 
 Change = tuple[PublicationKind, str, Published | None, Published, PublicationReason]
 
 
 def publications(snapshot: QueuesSnapshot, settings: QueuesSettings) -> tuple[Publication, ...]:
-    """Weights that are published anew, by ascending class, then settings where that is asked."""
+    """Changed weights by ascending class, then settings if requested."""
     changes: list[Change] = [
         (PublicationKind.WEIGHT, one.message_class, one.published, weight_of(one), _reason(one, settings))
         for one in sorted(snapshot.classes, key=lambda one: one.message_class)
@@ -43,7 +43,9 @@ def publications(snapshot: QueuesSnapshot, settings: QueuesSettings) -> tuple[Pu
 
 
 def is_new(one: ClassLoad, settings: QueuesSettings) -> bool:
-    """Whether what was measured of a class is to be published: enough, far enough, and sure enough."""
+    """Whether the measurement of a class is to be published: enough samples, a large difference, a small
+    error.
+    """
     if one.mean_seconds is None or one.mean_seconds <= 0 or one.samples < settings.min_samples:
         return False
     error = one.standard_error_seconds or 0.0
@@ -54,7 +56,7 @@ def is_new(one: ClassLoad, settings: QueuesSettings) -> bool:
 
 
 def weight_of(one: ClassLoad) -> float:
-    """The measured weight as it is published: to three digits, seconds."""
+    """The measured weight as published: seconds, three digits."""
     assert one.mean_seconds is not None
     return max(1e-6, float(f"{one.mean_seconds:.{DIGITS}g}"))
 

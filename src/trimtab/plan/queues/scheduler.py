@@ -1,4 +1,4 @@
-"""The scheduler's view of a snapshot: the machine that runs in the data plane, asked what it would do."""
+"""Predicts the scheduler's actions for a snapshot, with the state machine of the data plane."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ UNLIMITED = 2**53
 def current_orders(
     snapshot: QueuesSnapshot, settings: QueuesSettings
 ) -> tuple[tuple[QueueForecast, ...], tuple[SchedulerOrder, ...], list[float]]:
-    """Forecast and state of each queue, what would be ordered, and the work of each queue after that.
+    """Forecast and state of each queue, the scheduler's orders, and the work of each queue after them.
 
-    The window that ends with the snapshot is given to the machine twice: at the beginning of a cycle, where
-    only overload moves it, and if that orders no move, at its end, where queues are balanced all the same.
+    The machine receives the window of the snapshot at the beginning of a cycle, when only overload causes
+    moves. If it orders none, it receives the window again at the end of a cycle, when all queues are
+    balanced.
     """
     scheduling = scheduling_of(snapshot, settings)
     schedule, orders = _observed_schedule(snapshot, scheduling, started_before=scheduling.window_seconds)
@@ -67,7 +68,7 @@ def current_orders(
 
 
 def scheduling_of(snapshot: QueuesSnapshot, settings: QueuesSettings) -> SchedulingSettings:
-    """Settings of scheduling as processes run by, where they told; else those of the plan."""
+    """Settings of scheduling as reported by processes; otherwise those of the plan."""
     if settings.publish_settings or not snapshot.scheduling:
         return settings.scheduling
     try:

@@ -1,4 +1,4 @@
-"""A plan of the balancer `queues`: weights that are worth publishing, and what the scheduler would do now."""
+"""A plan of the balancer `queues`: weights to publish, and the predicted actions of the scheduler."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from trimtab_queues.format.settings import QueuesSettings
 
 
 def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPlan:
-    """The plan; it publishes, and moves nothing itself: moves are the scheduler's, every second.
+    """Make the plan. It publishes weights and settings; the scheduler moves messages, every second.
 
-    `predicted` is about the work in the queues, before and after what the scheduler would do.
+    `predicted` has the work in the queues, before and after the predicted actions of the scheduler.
     """
     moves = publications(snapshot, settings)
     forecasts, orders, work = current_orders(snapshot, settings)
@@ -67,7 +67,7 @@ def _verdict(any_change: bool, problems: tuple[Problem, ...]) -> Verdict:
 def _assignments(
     snapshot: QueuesSnapshot, moves: tuple[Publication, ...]
 ) -> tuple[PublicationAssignment, ...]:
-    """All that is published after the moves: weights that stay, and what changes."""
+    """All published values after the moves: unchanged weights and changes."""
     changed = {(move.kind, move.name): move for move in moves}
     stays = {(PublicationKind.WEIGHT, name): value for name, value in snapshot.weights.items()}
     return tuple(

@@ -1,1 +1,1 @@
-"""The parts that searches of several levels share: compilation, queues, lower bounds."""
+"""The parts of a search that several balancers share: compilation, queues, lower bounds."""

@@ -1,17 +1,16 @@
-"""Compiled: the arithmetic of a board: brokers, their load, the value of a change, the queue of changes.
+"""Compiled: the arithmetic of a search: the load of brokers, the value of a change, the queue of changes.
 
-The potential of a broker is the sum over columns of weight · (excess over the band² + lack below it²), a
-hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the
-mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
-a change is accepted.
+The potential of a broker is the sum over columns of weight · (excess over the band² + lack below it²), with a
+hundredfold weight for load above θ. A search lowers the potentials. A small term towards the mean, the
+guidance, breaks ties between changes that are equally good for the goals. It never decides whether a change
+is accepted.
 
-A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules
-need. The rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as
-an argument. What moves are items. They may stand in groups, as replicas in a partition or nodes of a group
-with a master; where they stand alone, a group is one item. A load has a row for each role that an item can
-have.
+The board of a balancer is a named tuple: the fields of `SearchBoard`, and fields for the rules of the
+balancer. The rules for permitted destinations are in the balancer, because numba does not cache functions
+that take a kernel as an argument. Items move. They may form groups, as replicas in a partition or nodes of a
+group with a master; otherwise a group is one item. A load has a row for each role of an item.
 
-Kernels take the few arrays they need where they can: a whole board is many arguments for the compiler.
+Kernels take only the arrays that they need, if possible: a whole board is many arguments for the compiler.
 """
 
 from typing import Protocol
@@ -23,15 +22,15 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 from trimtab.plan.search.limits import THETA_WEIGHT, UsageLimits
 
 LONG_LIST = 400
-"""Items of a broker that are tried against all destinations; the others wait for their turn."""
+"""Number of items of a broker that are tried against all destinations at a time."""
 
 STALE = 0.8
-"""A gain that has fallen below this share of what it was goes back into the queue."""
+"""An entry whose gain has fallen below this share of its key is queued again."""
 
 
 @leaf
 def sink(keys, items, targets, size, i):
-    """Let entry `i` sink to where it belongs."""
+    """Move entry `i` down to its place in the heap."""
     # A heap in three parallel arrays, biggest key first: it allocates nothing, and an entry whose gain has
     # become stale gets another key in place.
     while True:
@@ -57,26 +56,26 @@ def order_queue(keys, items, targets, size):
 
 @leaf
 def drop_first(keys, items, targets, size):
-    """Take the biggest entry out; returns the new size. The caller lets the new first entry sink."""
+    """Remove the biggest entry and return the new size. The caller moves the new first entry down."""
     size -= 1
     keys[0], items[0], targets[0] = keys[size], items[size], targets[size]
     return size
 
 
 GUIDANCE = 0.02
-"""Weight of the pull towards the mean beside the potential: it ranks changes, and accepts none by itself."""
+"""Weight of the guidance, relative to the potential: it ranks changes, and accepts none by itself."""
 
 NEGLIGIBLE = 1e-18
 """A potential below this (a billionth of the mean, squared) is rounding, not load."""
 
 USAGE, INVERSE, HIGH, LOW, THETA, CENTRE, WEIGHT = range(7)
-"""Rows of a broker's `band`: a valuation reads all of them, so they lie side by side in memory."""
+"""Rows of a broker's `band`. A valuation reads all of them, so they are contiguous in memory."""
 
 VISITS = 40
-"""Most visits a broker on average: a descent in ever smaller steps is not worth its time."""
+"""Maximum number of visits per broker on average: a descent in ever smaller steps is not worth its time."""
 
 BREADTH, PARTNERS = 64, 8
-"""Exchanges looked at: so many items of each side, so many brokers on the other side."""
+"""Limits of the search for exchanges: items of each side, and brokers on the other side."""
 
 
 class SearchBoard(Protocol):
@@ -84,7 +83,7 @@ class SearchBoard(Protocol):
 
     @property
     def use(self) -> FloatArray:
-        """Shape (rows, columns): loads that a broker may bear."""
+        """Shape (rows, columns): loads of the items by role."""
 
     @property
     def movable(self) -> BoolArray:
@@ -135,7 +134,9 @@ def value(use, band, b, add, drop):
 
 @leaf
 def helps(fall, was):
-    """True if a potential falls by more than rounding, by `fall` from `was`; else descents could cycle."""
+    """Whether a fall of a potential from `was` by `fall` is more than rounding; otherwise descents could
+    cycle.
+    """
     return fall > NEGLIGIBLE + 1e-9 * was
 
 
@@ -147,14 +148,16 @@ def accepted(rise, heat, chance):
 
 @leaf
 def pressure_at(worth, h):
-    """Root of the potential: gains at `h` shrink with it near the band, so that queues stay in order."""
+    """Square root of the potential. Near the band the gains at `h` shrink in proportion to it, so queues stay
+    in order.
+    """
     return np.sqrt(worth[h, 0])
 
 
 @leaf
 def refresh(g, b):
     """Compute potential and guidance of a broker again."""
-    # Computed anew from the usage: added up from change to change, it would gather rounding.
+    # Computed from the usage: a sum of changes would accumulate rounding errors.
     potential, guidance = value(g.use, g.band, b, -1, -1)
     g.potentials[b, 0] = potential
     g.potentials[b, 1] = guidance
@@ -162,7 +165,7 @@ def refresh(g, b):
 
 @leaf
 def carry(g, code, row, here, b):
-    """Take an item and its row of load from broker `here` (-1: from nowhere) to broker `b`."""
+    """Move an item and its row of load from broker `here` (-1: none) to broker `b`."""
     after, before = g.links[code, 0], g.links[code, 1]
     if here >= 0:
         for r in range(g.band.shape[2]):
@@ -176,8 +179,8 @@ def carry(g, code, row, here, b):
         refresh(g, here)
     for r in range(g.band.shape[2]):
         g.band[b, USAGE, r] += g.use[row, r] * g.band[b, INVERSE, r]
-    # In front of the list, which takes no walk. The order of a list decides only among equals, and which
-    # items a sample takes.
+    # Prepended to the list, in constant time. The order of a list matters only among equals and for the
+    # choice of a sample.
     first = g.head[b]
     g.links[code, 0] = first
     g.links[code, 1] = -1
@@ -211,18 +214,18 @@ def worst(worth, stuck):
 
 @leaf
 def next_broker(worth, stuck, tries):
-    """The broker that a descent takes up next; -1 when all are in their bands or nothing helps any more.
+    """The next broker of a descent; -1 if all are in their bands or no change helps.
 
     Parameters
     ----------
     stuck
-        Shape (brokers,): found no help since others changed; all are tried again when none is left.
+        Shape (brokers,): brokers for which no change was found since others changed; all are tried again if
+        none is left.
     tries
-        Times that this may be done yet, and changes since it was; both are written.
+        Remaining retries, and the number of changes since the last retry; both are updated.
     """
     h = worst(worth, stuck)
-    # All are stuck, but loads have changed since they were tried: they get another chance while tries are
-    # left.
+    # All are stuck, but loads have changed since then, so they are tried again while retries remain.
     while h < 0 and tries[0] > 0 and tries[1] > 0:
         tries[0] -= 1
         tries[1] = 0
@@ -233,7 +236,7 @@ def next_broker(worth, stuck, tries):
 
 @leaf
 def strain(band, b, probe):
-    """Measure of how badly a row would bear a probe load."""
+    """Cost of a probe load for a row."""
     key = 0.0
     for r in range(band.shape[2]):
         was = band[b, USAGE, r]
@@ -242,8 +245,8 @@ def strain(band, b, probe):
         off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
         away = level - band[b, CENTRE, r]
         away_before = was - band[b, CENTRE, r]
-        # The difference to the broker as it is: one that is out of its band already is no worse a taker for
-        # that. The pull towards the mean, a tenth, ranks the many that stay within their bands.
+        # The difference from the current state: a broker outside its band is not a worse destination for
+        # that. The guidance, a tenth, ranks the many brokers that stay within their bands.
         key += band[b, WEIGHT, r] * (
             off * off - off_before * off_before + 0.1 * (away * away - away_before * away_before)
         )
@@ -252,7 +255,7 @@ def strain(band, b, probe):
 
 @leaf
 def want(band, h, b):
-    """Measure of how badly row `b` can spare what `h` lacks."""
+    """Cost for row `b` of giving away the load that `h` lacks."""
     key = 0.0
     for r in range(band.shape[2]):
         lack = max(band[h, LOW, r] - band[h, USAGE, r], 0.0)
@@ -263,7 +266,7 @@ def want(band, h, b):
 
 @leaf
 def likeness(band, h, b):
-    """Measure of how far two rows lie on the same side of the mean."""
+    """Degree to which two rows deviate from the mean in the same direction."""
     key = 0.0
     for r in range(band.shape[2]):
         mine = band[h, USAGE, r] - band[h, CENTRE, r]
@@ -273,7 +276,7 @@ def likeness(band, h, b):
 
 @inner
 def takers(band, h, probe, opened):
-    """Shape (brokers,): how badly each would bear a probe load, infinite for `h` and brokers not opened."""
+    """Shape (brokers,): cost of a probe load on each broker, infinite for `h` and closed brokers."""
     keys = np.empty(len(band))
     for b in range(len(band)):
         keys[b] = np.inf
@@ -285,7 +288,7 @@ def takers(band, h, probe, opened):
 
 @inner
 def donors(band, h):
-    """Shape (brokers,): how badly each can spare what `h` lacks, infinite for `h`."""
+    """Shape (brokers,): cost of giving away the load that `h` lacks, infinite for `h`."""
     keys = np.empty(len(band))
     for b in range(len(band)):
         keys[b] = np.inf if b == h else want(band, h, b)
@@ -294,23 +297,23 @@ def donors(band, h):
 
 @inner
 def opposites(band, h):
-    """The `PARTNERS` brokers that lie furthest on the other side of the mean than `h`."""
+    """The `PARTNERS` brokers that deviate most from the mean in the direction opposite to `h`."""
     keys = np.empty(len(band))
     for b in range(len(band)):
         keys[b] = np.inf if b == h else likeness(band, h, b)
-    # Stable, so that equal brokers stand in the order of their numbers: same snapshot, same plan.
+    # Stable, so that equal brokers are in the order of their numbers: the same snapshot gives the same plan.
     return np.argsort(keys, kind="mergesort")[: min(PARTNERS, len(keys) - 1)]
 
 
 @inner
 def sample(head, links, movable, width, b):
-    """Codes of up to `BREADTH` movable items of a broker, evenly taken from its list."""
+    """Codes of at most `BREADTH` movable items of a broker, evenly sampled from its list."""
     number = 0
     code = head[b]
     while code >= 0:
         number += movable[code // width]
         code = links[code, 0]
-    # Evenly from the whole list: its first items are those that came last, often alike.
+    # Evenly from the whole list: its first items arrived last and are often similar.
     stride = max(1, number // BREADTH)
     chosen = np.empty(min(number, BREADTH), np.int32)
     size = 0
@@ -334,7 +337,7 @@ def blank_band(inverse: FloatArray) -> FloatArray:
 
 
 def set_limits(board: SearchBoard, usage: FloatArray, limits: UsageLimits) -> None:
-    """Take other limits, and usage computed afresh, so that rounding does not pile up."""
+    """Replace limits and usage, so that rounding errors do not accumulate."""
     for row, values in (
         (USAGE, usage),
         (HIGH, limits.high),

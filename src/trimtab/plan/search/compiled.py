@@ -1,12 +1,12 @@
-"""Kernels: functions compiled by numba, once for each set of arrays, and kept on disk.
+"""Kernels: functions compiled by numba, once for each set of array types, and cached on disk.
 
 Numba compiles a function again for every width of integer and for every constant that it is called with, and
 all that it calls: 21 times for a broker's value, twice for the whole descent. A kernel takes every integer as
 64 bits wide, so that it is compiled once. Kernels that only kernels call get no wrapper for Python.
 With NUMBA_DISABLE_JIT they are plain Python.
 
-Numba keeps machine code until the file of the function itself changes, and does not notice a change of what
-it calls. The name of what is kept therefore ends in a digest of all kernels that can be reached.
+Numba caches machine code until the file of the function changes, and ignores changes of the functions that it
+calls. So the name of a cache entry ends in a digest of all reachable kernels.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def inner(function: Callable[..., Any]) -> Any:
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """A kernel that Python calls and that is kept; the fewer, the quicker they are all there again."""
+    """A kernel that Python calls and that is cached. Fewer such kernels load faster."""
     kernel = _kernel(Kernel, function)
     if isinstance(kernel, Kernel):
         kernel.cached = True
@@ -63,15 +63,15 @@ class Kernel(CPUDispatcher):
     cached = False
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Say how another kernel calls this one; numba converts what it is called with."""
+        """Declare the types with which another kernel calls this one; numba converts the arguments."""
         return super().get_call_template(tuple(_widest(one) for one in args), kws)
 
     def compile(self, sig: Any) -> Any:
-        """Compile for the types of some arguments, or read that from disk."""
+        """Compile for the types of some arguments, or load the machine code from disk."""
         if self.cached:
-            # Not before the first call: only then is everything imported that the digest is made of.
+            # At the first call, because only then all functions in the digest are imported.
             self.cached = False
-            with suppress(RuntimeError):  # No folder may be written: every process compiles for itself.
+            with suppress(RuntimeError):  # No folder is writable: every process compiles again.
                 self._cache = _DigestCache(self.py_func)
         return super().compile(sig)
 
@@ -80,7 +80,7 @@ class InlineKernel(Kernel):
     """A kernel without a wrapper for Python: for other kernels alone."""
 
     def __call__(self, *args: Any, **kws: Any) -> Any:
-        """Refuse; numba itself would jump to address 0."""
+        """Raise an error; numba itself would jump to address 0."""
         raise TypeError(f"{self.py_func.__qualname__} is called by kernels only; call its py_func instead")
 
 
@@ -102,7 +102,7 @@ class _DigestCache(FunctionCache):
     _impl_class = _DigestCacheImpl
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Read machine code. An index whose argument classes have other names by now counts as none."""
+        """Load machine code. An index with renamed argument classes counts as missing."""
         try:
             return super().load_overload(sig, target_context)
         except (AttributeError, ImportError):

@@ -1,7 +1,7 @@
-"""Compiled: a lower bound of what must leave a place for the rest to fit.
+"""Compiled: a lower bound of the cost of the items that must leave a place so that the rest fits.
 
 Minimise c·x with U x >= e and 0 <= x <= 1; by duality every price vector λ >= 0 gives e·λ - Σ (u·λ - c)₊ as a
-lower bound, so the ascent below may stop anywhere and what it found still holds.
+lower bound, so the ascent below may stop at any point, and its result is still a bound.
 """
 
 import numpy as np
@@ -11,7 +11,9 @@ from trimtab.plan.search.compiled import inner
 
 @inner
 def _best_price(need, use, cost, price, r):
-    """The price of resource `r` that maximises the dual, the others held: a walk over its breakpoints."""
+    """The price of resource `r` that maximises the dual, with the others fixed, by a walk over its
+    breakpoints.
+    """
     wide = use.shape[1]
     number = 0
     points = np.empty(len(cost))
@@ -27,14 +29,14 @@ def _best_price(need, use, cost, price, r):
         loads[number] = use[i, r]
         number += 1
     covered = 0.0
-    # Along one price the dual is concave and linear between breakpoints: its maximum is where the need is
-    # covered.
+    # Along one price the dual is concave and linear between breakpoints: its maximum is at the point at which
+    # the need is covered.
     ranked = np.argsort(points[:number], kind="mergesort")
     for i in ranked:
         covered += loads[i]
         if covered >= need[r]:
             return max(points[i], 0.0)
-    # Not even all replicas cover the need; any price is as good, the last one is finite.
+    # Even all replicas do not cover the need; any price is equally good, and the last one is finite.
     return max(points[ranked[-1]], 0.0) if number else 0.0
 
 
@@ -45,16 +47,16 @@ def dual_bound(need, use, cost, sweeps):
     Parameters
     ----------
     need
-        Shape (resources,): e, zero or less where nothing is asked.
+        Shape (resources,): e, at most zero for resources without a need.
     use
-        Shape (items, resources): U; not negative. What is balanced in several views has a column for each.
+        Shape (items, resources): U; not negative. If several views are balanced, each has columns of its own.
     cost
         Shape (items,): c: bytes, or whatever departures cost.
     """
     best = 0.0
     wide = use.shape[1]
-    # The ascent goes price by price, and its end depends on the first; the best of all ends is a bound as
-    # well.
+    # The ascent changes one price at a time, and its end depends on the first price. The best of all ends is
+    # a bound as well.
     for start in range(wide):
         if need[start] <= 0.0:
             continue

@@ -1,7 +1,7 @@
-"""The utilisations between which a broker should be: θ, ε and the band that a search aims at.
+"""The limits of a broker's utilisation: θ, ε and the band that a search aims at.
 
-Where rules make some brokers carry more than their share, the band lies around the most even loads that the
-rules allow (`even_usage`).
+If rules force more than their share on some brokers, the band is around the most even loads that the rules
+allow (`even_usage`).
 """
 
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from trimtab.model.goals import ROUNDING
 from trimtab.model.load import BoolArray, FloatArray
 
 BEND_ROUNDING = 1e-12
-"""Relative to the whole load; differences below it are no bends."""
+"""Relative to the whole load; smaller differences do not count as bends of the curve."""
 
 
 def even_usage(capacity: FloatArray, least: FloatArray) -> FloatArray:
-    """The most even utilisation of brokers in a row, of which the first ones must carry at least so much.
+    """The most even utilisation of ordered brokers, if the first ones must carry at least a given load.
 
     It is the slope of the least concave curve of load over capacity that is nowhere below `least`: no other
     distribution has a lower peak, and none that has this peak has a higher minimum.
@@ -44,18 +44,20 @@ def even_usage(capacity: FloatArray, least: FloatArray) -> FloatArray:
 
 
 MARGIN = 0.9
-"""The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
-back."""
+"""The search aims at this share of ε: the margin avoids dead ends, and the final step of the search removes
+unnecessary moves.
+"""
 
 TOLERANCE = 1 + ROUNDING / 2
-"""A search keeps within half of the tolerance: the sums of a board differ from those of a judge by less."""
+"""A search uses half of the tolerance. The sums of a board differ from those of the final evaluation by less.
+"""
 
 THETA_WEIGHT = 100.0
-"""Weight of a breach of θ beside one of the band: an overload counts more than much unevenness."""
+"""Weight of a violation of θ relative to one of the band: an overload counts more than much unevenness."""
 
 
 class UsageLimits(NamedTuple):
-    """Bounds of B, each of shape (brokers, columns); infinite where nothing is asked.
+    """Bounds of B, each of shape (brokers, columns); infinite without a goal.
 
     Attributes
     ----------
@@ -64,10 +66,10 @@ class UsageLimits(NamedTuple):
     theta
         The capacity goal alone.
     centre
-        The mean utilisation, or what is even where rules keep the broker from it.
+        The mean utilisation, or the most even utilisation that the rules allow.
     weight
-        1 / mean² (of an idle column, of the share where it ceases to be idle), so that columns compare; 0
-        where not counted.
+        1 / mean², so that columns are comparable. For an idle column, the limit of idleness replaces the
+        mean. 0 where not counted.
     """
 
     high: FloatArray
@@ -78,14 +80,14 @@ class UsageLimits(NamedTuple):
 
 
 EpsilonScale = tuple[FloatArray, FloatArray]
-"""The highest and lowest even utilisations that rules allow, as shares of the mean.
+"""The highest and lowest of the most even utilisations that rules allow, as shares of the mean.
 
 Each of shape (brokers, columns).
 """
 
 
 def required_epsilon_scale(stretch: EpsilonScale, epsilon: FloatArray) -> EpsilonScale:
-    """The stretch where it is more than ε; 1 where ε can be asked around the mean itself."""
+    """The stretch where it exceeds ε; 1 where the rules allow the mean."""
     most, least = stretch
     return np.where(most > 1 + epsilon, most, 1.0), np.where(least < 1 - epsilon, least, 1.0)
 
@@ -106,12 +108,12 @@ def limits_around(
     mean
         Shape (columns,); NaN where no broker counts.
     theta, epsilon
-        Shape (columns,): the goals, infinite where not asked for.
+        Shape (columns,): the goals, infinite if not requested.
     idle
         Mean utilisation below which a column is not balanced, of all columns or of shape (columns,).
     stretch
-        Where rules keep brokers further from the mean than ε, ε reaches from what is lawful, and θ as far as
-        it must.
+        If rules keep brokers further than ε from the mean, ε counts from the nearest permitted load, and θ is
+        raised as far as necessary.
     share
         Of ε: the width of the band.
     """

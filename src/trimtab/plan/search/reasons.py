@@ -10,7 +10,9 @@ from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.search.compiled import leaf
 
 THETA_GOAL, EPSILON_GOAL, ROOM_GOAL = range(3)
-"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A balancer's own goals follow."""
+"""Goals of load that a step serves; a step with `ROOM_GOAL` makes space for others. A balancer's own goals
+follow.
+"""
 
 OWN_GOALS = 3
 
@@ -27,7 +29,7 @@ class StepReasons(NamedTuple):
     other
         Shape (steps, 2): the same column on the other broker, before and after.
     rejected
-        Shape (steps, rules): brokers that were no destination, by the balancer's rules.
+        Shape (steps, rules): number of brokers that each rule of the balancer rejected as destinations.
     """
 
     goal: NDArray[np.int8]
@@ -39,7 +41,7 @@ class StepReasons(NamedTuple):
 
 
 def blank_reasons(steps: int, rules: int) -> StepReasons:
-    """Room for the reasons of so many steps."""
+    """Allocate the reasons of a number of steps."""
     return StepReasons(
         goal=np.zeros(steps, np.int8),
         column=np.full(steps, -1, np.int32),
@@ -51,14 +53,14 @@ def blank_reasons(steps: int, rules: int) -> StepReasons:
 
 
 def rejections(choices: int, rejected: Sequence[int], rules: Sequence[str]) -> str:
-    """The end of a reason: why other brokers are no destination; empty where nothing was against them.
+    """The end of a reason: the rules that rejected other brokers; empty if none did.
 
     Parameters
     ----------
     choices
-        How many other brokers there were to choose from.
+        Number of other brokers.
     rejected, rules
-        How many were no destination by each of the balancer's rules, and the rules in words.
+        Number of brokers that each rule rejected, and the texts of the rules.
     """
     if choices <= 0:
         return "; there is no other broker"
@@ -68,13 +70,13 @@ def rejections(choices: int, rejected: Sequence[int], rules: Sequence[str]) -> s
 
 
 def from_average(before: float, average: float) -> str:
-    """How far a utilisation lies from the average: `88% more`, `0.4% less`."""
+    """Deviation of a utilisation from the average: `88% more`, `0.4% less`."""
     off = before / average - 1.0
     return f"{abs(off):.{0 if abs(off) >= 0.01 else 1}%} {'more' if off > 0 else 'less'}"
 
 
 class UnitScale(NamedTuple):
-    """The capacity that stands in for an unknown one, and the unit of the load that texts show instead."""
+    """The nominal capacity in place of an unknown one, and the unit in which texts print the load instead."""
 
     capacity: float
     unit: str
@@ -84,9 +86,9 @@ PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def change(before: float, after: float, scale: UnitScale | None = None) -> str:
-    """A utilisation before and after, in as many digits as tell them apart, from one to four.
+    """A utilisation before and after, with one to four digits, as many as distinguish them.
 
-    In percent of the capacity; where that is not known (`scale`), as a load in its unit.
+    In percent of the capacity; if that is unknown (`scale`), as a load in its unit.
     """
     factor, suffix = (100.0, "%") if scale is None else _unit(max(abs(before), abs(after)), scale)
     told = ((f"{before * factor:.{digits}f}", f"{after * factor:.{digits}f}") for digits in range(1, 5))
@@ -97,13 +99,13 @@ def change(before: float, after: float, scale: UnitScale | None = None) -> str:
 
 
 def limit_text(limit: float, scale: UnitScale | None = None) -> str:
-    """A limit of utilisation, as `change` shows it."""
+    """A limit of utilisation, in the format of `change`."""
     factor, suffix = (100.0, "%") if scale is None else _unit(abs(limit), scale)
     return f"{limit * factor:.1f}{suffix}"
 
 
 def _unit(most: float, scale: UnitScale) -> tuple[float, str]:
-    """The factor and the suffix that show loads up to this utilisation."""
+    """The factor and the suffix for printing loads up to this utilisation."""
     if not scale.unit.startswith("bytes"):
         noun = scale.unit.partition(",")[0].replace(" per second", "/s")
         return scale.capacity, f" {noun}"
@@ -121,7 +123,7 @@ def _off(balancer, high, low):
 
 @leaf
 def load_goal(out, k, limits, before, usage, source, target):
-    """Write for step `k` the broker and column that it helps most, and its measures.
+    """Store for step `k` the broker and column that it helps most, and its measures.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def load_goal(out, k, limits, before, usage, source, target):
                 best, broker, column = relief, b, r
     goal = EPSILON_GOAL if column >= 0 else ROOM_GOAL
     if column < 0:
-        # Nothing got nearer to its band by this step alone: say which column it moves most.
+        # No column is nearer to its band after this step alone: name the column that it changes most.
         most = -1.0
         for r in range(usage.shape[1]):
             change = limits.weight[target, r] * abs(usage[target, r] - before[1, r])

@@ -1,7 +1,7 @@
-"""The search of every balancer from outside: rounds that improve a placement, and the cut to limits.
+"""The outer search of every balancer: rounds that improve a placement, and the cut to limits.
 
-A round starts from random changes or from a partly reverted placement, and descends again (`improved`). Where
-the result exceeds `max_moves` or the like, the changes that are worth least for their price are undone
+A round starts from random changes or from a partly reverted placement, and descends again (`improved`). If
+the result exceeds a limit such as `max_moves`, the changes with the least value per cost are undone
 (`BudgetUse`).
 """
 
@@ -25,16 +25,16 @@ Amounts = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class BudgetUse:
-    """The changes of a plan, and what two limits leave of them.
+    """The changes of a plan, cut to two limits.
 
     Attributes
     ----------
     names
-        Of the two things that are spent; a setting `max_NAME` limits each.
+        Names of the two limited quantities; a setting `max_NAME` limits each.
     each
-        Shape (changes,): what every change spends of the first, and of the second.
+        Shape (changes,): amounts of the first and of the second quantity for each change.
     limits
-        To the whole plan; None is no limit.
+        Limits of the whole plan; None is no limit.
     """
 
     names: tuple[str, str]
@@ -52,7 +52,9 @@ class BudgetUse:
         return tuple(int(each.sum()) for each in self.each)
 
     def cut(self, spent: str) -> Problem | None:
-        """The problem that a part is left out of what `spent` tells; None where that is within the limits."""
+        """The problem that changes are left out, with the text `spent`; None if the plan is within the
+        limits.
+        """
         if all(total <= most for total, most in zip(self.total, self.limit_values, strict=True)):
             return None
         limits = {f"max_{name}": limit for name, limit in zip(self.names, self.limits, strict=True)}
@@ -65,16 +67,17 @@ class BudgetUse:
         )
 
     def reverted(self, harm: FloatArray, needed: BoolArray, undo: Callable[[int], bool]) -> bool:
-        """Undo changes, the least useful for their price first; whether the rest came within the limits.
+        """Undo changes, those with the least value per cost first. Returns whether the rest is within the
+        limits.
 
         Parameters
         ----------
         harm
             Shape (changes,): rise of the potential if the change is undone.
         needed
-            Shape (changes,): hard goals ask for it, so that it is undone last.
+            Shape (changes,): hard goals need the change, so it is undone last.
         undo
-            Undoes the change of that number, unless others have to go first; whether it did.
+            Undoes the change of that number unless others must be undone first; returns whether it did.
         """
         price = sum(each / max(most, 1.0) for each, most in zip(self.each, self.limit_values, strict=True))
         order = np.lexsort((harm / np.maximum(price, 1e-12), needed)).tolist()
@@ -83,7 +86,7 @@ class BudgetUse:
             later = []
             for i in order:
                 if needed[i] and turn < REVERT_TURNS:
-                    # Whatever is not needed goes first, also what has to wait for others.
+                    # Changes that no hard goal needs are undone first, also those that must wait for others.
                     later.append(i)
                     continue
                 if max(left) <= 0:
@@ -101,33 +104,36 @@ P = TypeVar("P")
 
 MAX_ROUNDS = 48
 MAX_IDLE_ROUNDS = 12
-"""Rounds in a row that may bring nothing. A cluster that cannot be balanced makes every round search to its
-end: without this, 340 partitions on 14 crowded brokers took 46 s instead of a few.
+"""Maximum number of successive rounds without an improvement. In a cluster that cannot be balanced, every
+round searches to its end: without this limit, 340 partitions on 14 crowded brokers took 46 s instead of a
+few.
 """
 MARGINS = (MARGIN, 0.8, 0.96, 1.0)
 MOVE_COSTS = (0.05, 0.5, 0.01)
-"""Price of a move as such, in means of what moves cost (bytes, clients); the first is the usual one."""
+"""Fixed cost of a move, in multiples of the mean cost of moves (bytes, clients); the first is the default."""
 
 REVERTED_SHARES = (0.15, 0.4, 0.7, 1.0)
-"""Shares of the plan that are sent home, in turn."""
+"""Shares of the plan that are reverted, in turn."""
 
 RETRIES = 6
-"""Times that a descent tries brokers again that found no help before others changed."""
+"""Number of times that a descent tries stuck brokers again after others changed."""
 
 HOT, COLD = 1e-2, 1e-6
 """Potential that a change may cost at first and at last: the squares of a tenth and of a thousandth of the
 mean utilisation."""
 
 PRICES = (0.1, 1.0, 0.01)
-"""Weight of moving all there is against the potential, in turn: dear moves make cheap plans, where one
-meets the goals at all; cheap ones find the way to the goals where it is hard."""
+"""Weight of moving all items, relative to the potential, in turn. A high weight makes cheap plans if one
+meets the goals; a low weight reaches goals that are hard to meet.
+"""
 
 TRIALS = 2 * len(PRICES)
-"""Rounds among which annealing is tried even if the goals are met: one of each price; it may find a plan some
-percent cheaper, but seldom, and not at the next trial either."""
+"""Number of rounds in which annealing is tried although the goals are met, one of each price. It may find a
+plan that is some percent cheaper, but rarely, and hardly at later trials.
+"""
 
 CHANGES = 1000
-"""Random changes of one annealing, per item, within what the balancer calls the least and the most."""
+"""Random changes of one annealing, per item, within the minimum and maximum of the balancer."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class Rating:
     violation
         Sum over brokers and columns of weight · (distance from the band)², θ a hundredfold; 0 where all hold.
     cost
-        In what the balancer's moves cost: bytes copied, clients disturbed.
+        In the unit of the balancer's moves: bytes copied, clients disturbed.
     perfect
         No placement is better.
     """
@@ -151,7 +157,7 @@ class Rating:
 
     @property
     def key(self) -> tuple[float, float, int]:
-        """For comparing; distances that are only rounding count as none."""
+        """For comparison; distances within rounding count as zero."""
         return (self.violation if self.violation > NEGLIGIBLE else 0.0, self.cost, self.moves)
 
 
@@ -162,9 +168,9 @@ class SearchBudget:
     Attributes
     ----------
     free
-        By every plan; some tenths of a second.
+        For every plan; some tenths of a second.
     per_second
-        More for every second of time budget.
+        Additional work for every second of time budget.
     """
 
     free: int
@@ -178,13 +184,13 @@ class RoundSearch(Protocol[P]):
         """Rank a placement; lower is better."""
 
     def balanced(self, start: P, margin: float, move_cost: float) -> P:
-        """Descend to `margin` of the band, then send home what the goals do not need."""
+        """Descend to `margin` of the band, then revert the moves that the goals do not need."""
 
     def annealed(self, random: np.random.Generator, price: float, margin: float) -> P:
-        """Change at random what stands after the moves that must be, by the rule of annealing."""
+        """Change a placement at random by simulated annealing, starting after the necessary moves."""
 
     def partly_reverted(self, best: P, random: np.random.Generator, share: float) -> P:
-        """Send some share of the moves of a placement home."""
+        """Revert a share of the moves of a placement."""
 
 
 def improved(
@@ -202,9 +208,9 @@ def improved(
     Parameters
     ----------
     first
-        What the descent found.
+        Result of the descent.
     items
-        How many items there are to look at in a round.
+        Number of items that a round examines.
     anneals
         Whether annealing can try enough changes at that size.
     """

@@ -1,8 +1,7 @@
 """Verdicts of final placements, and proofs that are the same for every balancer.
 
-A problem is called proven only by an argument that holds for every plan: a total that no number of moves
-changes, an item that no broker can bear, rules that leave no place. Everything else that is missed is
-`unmet_goal`, and says so.
+A problem is proven only by an argument that holds for every plan: a total that moves do not change, an item
+that no broker can carry, rules that allow no place. All other missed goals are `unmet_goal`.
 
 Loads that are confined to some places fit exactly if no set of them is bigger than the room of all places
 that allow any of them (Hall's condition), as a load may be divided among the places that allow it. A set that
@@ -23,13 +22,15 @@ from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Problem, Verdict
 
 MAX_PAIRS = 250_000
-"""Pairs of different loads and places up to which all unions of loads are looked at, not each set alone."""
+"""Maximum number of pairs of different loads and places for which all unions of loads are checked, not only
+each set.
+"""
 
 Indices = NDArray[np.signedinteger[Any]]
 
 
 class ConfinedLoad(NamedTuple):
-    """Loads that fit nowhere but in some places, and not all of them there.
+    """Loads that fit only in some places, and do not all fit there.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ def _too_much(load: FloatArray, room: FloatArray) -> bool:
 
 
 def _left_over(amount: FloatArray, room: FloatArray, sets: BoolArray) -> BoolArray:
-    """The kinds of load that a greatest flow into the places leaves over, or that could make room for them.
+    """The kinds of load that a maximum flow into the places leaves over, or that could make space for them.
 
     Shortest augmenting paths (Edmonds and Karp 1972), so the number of steps does not depend on the amounts.
     """
@@ -138,7 +139,7 @@ def _left_over(amount: FloatArray, room: FloatArray, sets: BoolArray) -> BoolArr
 
 
 def _components(chosen: BoolArray, sets: BoolArray) -> list[BoolArray]:
-    """The chosen kinds, parted so that no place is shared by two parts."""
+    """The chosen kinds, divided so that no two parts share a place."""
     rest, parts = chosen.copy(), []
     while rest.any():
         part = np.zeros(len(sets), dtype=np.bool_)
@@ -155,7 +156,7 @@ def _components(chosen: BoolArray, sets: BoolArray) -> list[BoolArray]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Verdict and problems of a final placement; `goals_met` says whether nothing is left to wish for."""
+    """Verdict and problems of a final placement; `goals_met` says whether every goal is met."""
 
     verdict: Verdict
     problems: tuple[Problem, ...]
@@ -185,14 +186,14 @@ def evaluation(
     any_move
         The plan has moves.
     cuts
-        Say which parts of the plan were left out for limits.
+        Problems that name the parts of the plan left out for limits.
     settled
         Problems about soft goals that are proven: rules keep every plan from these goals.
     """
     if not problems:
         return Evaluation(Verdict.BALANCED, (), True)
     if not any_move and not cuts and not overloads and all(one in settled for one in problems):
-        # The load is as even as the rules allow. To fail each time would hide what can be mended.
+        # The load is as even as the rules allow. A permanent failure would hide problems that can be solved.
         return Evaluation(Verdict.BALANCED, tuple(problems), False)
     # A plan that changes nothing improves nothing.
     verdict = Verdict.INCOMPLETE if incomplete or not any_move else Verdict.IMPROVED
@@ -202,7 +203,7 @@ def evaluation(
 
 
 def with_problem(judgement: Evaluation, problem: Problem) -> Evaluation:
-    """The judgement with one more thing left undone."""
+    """The evaluation with one more unmet goal."""
     verdict = Verdict.IMPROVED if judgement.goals_met else judgement.verdict
     return Evaluation(verdict, (*judgement.problems, problem), False)
 
@@ -216,7 +217,7 @@ def too_few_brokers(
     theta: float,
     more: dict[str, object],
 ) -> Problem | None:
-    """The problem of a total that is more than all brokers together may carry; None if it is not.
+    """The problem of a total that exceeds the limit of all brokers together; None if it does not.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ def too_few_brokers(
         Shape (brokers,): of all brokers in service, each of which has a limit; a broker without one could
         take any amount, and then no total proves anything.
     more
-        What the proof says besides, first.
+        Additional values of the proof, placed first.
     """
     most = float(capacity.sum())
     if total <= theta * most * (1 + ROUNDING):
@@ -256,11 +257,11 @@ def too_few_brokers(
 
 
 DOUBTED = 2.0
-"""A load of more than so many times the capacity suggests that one of the two is in another unit."""
+"""A load above this multiple of the capacity suggests that one of the two has another unit."""
 
 
 def _plausibility_warning(total: float, most: float, unit: str) -> str:
-    """What to check where the load is far more than what brokers can carry."""
+    """A hint to check units if the load is far above the capacity of brokers."""
     if total <= DOUBTED * most:
         return ""
     return f". The load is {total / most:.1f} times the capacity: check that the capacity is in {unit}"
