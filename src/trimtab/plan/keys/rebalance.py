@@ -109,7 +109,8 @@ def rebalance(board: RoutingBoard, epsilon: float, ceiling: float, most: int) ->
 
     Notes
     -----
-    Each turn moves a group from the fullest partition to the emptiest: the smallest group that suffices, otherwise the largest that fits. No group moves twice, so the loop ends.
+    Each turn moves a group from the fullest partition to the emptiest: the smallest group that suffices,
+    otherwise the largest that fits. No group moves twice, so the loop ends.
     """
     mean = board.mean
     band = (mean * (1 - INNER_MARGIN * epsilon), min(ceiling, mean * (1 + INNER_MARGIN * epsilon)))
