@@ -52,9 +52,9 @@ def drop_text(before: float, after: float) -> str:
     return "–" if before == 0 else f"{(before - after) / before:.1%}"
 
 
-def figure_text(value: float, form: str) -> str:
-    """A figure in a form of Python's, such as `.4f`; a dash where it is not known."""
-    return format(value, form) if math.isfinite(value) else "–"
+def figure_text(value: float | None, form: str) -> str:
+    """A figure in a format of Python such as `.4f`; a dash for None and NaN."""
+    return "–" if value is None or not math.isfinite(value) else format(value, form)
 
 
 def known_value(value: float) -> float | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from trimtab.model.documents import OutcomeT, Receipt
 from trimtab.report.formats import clock_text
@@ -20,29 +20,44 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.execution.state import AnyExecution
-    from trimtab.act.executor import ExecutionSummary
+    from trimtab.act.executor import ExecutionSummary, PreparedPlan
 
 
 MAX_LISTED = 12
-"""Lines of one kind, past which the rest are counted."""
+"""Lines of one kind that are listed; further ones are counted."""
+StepT = TypeVar("StepT")
 
 
-def comparison_lines(status: Mapping[Any, str], differences: Sequence[object], done: str) -> Iterator[str]:
-    """The share of a plan that is done already, and what of it is left out.
+def comparison_lines(prepared: PreparedPlan, done: str) -> Iterator[str]:
+    """The number of changes that the cluster has already, and the changes that no longer fit it.
 
     Parameters
     ----------
-    status
-        Of each thing that the plan is about, how it stands to the cluster.
-    differences
-        Those that do not fit the cluster any more, in words.
     done
-        Words after the number of things done already: `moves are done already`.
+        Words after that number: `moves are done already`.
     """
-    number = sum(one == "already done" for one in status.values())
+    fit = prepared.comparison.fit.values()
+    number = sum(one == "already done" for one in fit)
     if number:
-        yield f"  {number} of {len(status)} {done}"
-    yield from (f"  left out: {difference}" for difference in differences[:MAX_LISTED])
+        yield f"  {number} of {len(fit)} {done}"
+    yield from (f"  left out: {one}" for one in prepared.comparison.differences[:MAX_LISTED])
+
+
+def forecast_of_steps(
+    prepared: PreparedPlan, steps: Sequence[StepT], step_text: Callable[[StepT], str], total: str, done: str
+) -> str:
+    """The forecast of an execution without batches: its steps, their total, and the comparison.
+
+    Parameters
+    ----------
+    total
+        A line below the steps; it may be empty.
+    done
+        As for `comparison_lines`.
+    """
+    lines = [f"  {step_text(step)}" for step in steps] or ["  nothing to do"]
+    lines += [f"  {total}"] if steps and total else []
+    return "\n".join([*lines, *comparison_lines(prepared, done)])
 
 
 def progress_line(progress: Any, own: Iterable[str]) -> str:
@@ -125,7 +140,6 @@ def text_of_execution(
     log: Sequence[tuple[float, str, str, object]],
     step_text: Callable[[Any], str],
     cancels: str,
-    notes: Iterable[str],
 ) -> str:
     """One execution with all its steps and the last of its log, and what to do about an interrupted one."""
     lines = [
@@ -141,7 +155,7 @@ def text_of_execution(
             f"  nobody runs it: `trimtab execution resume {entry.id}` goes on, "
             f"`trimtab execution cancel {entry.id}` {cancels}"
         )
-    lines += [*(f"  note: {note}" for note in notes), ""]
+    lines += [*(f"  note: {note}" for note in getattr(state, "notes", ())), ""]
     for record in state.records:
         why = f": {record.reason}" if record.reason else ""
         lines.append(f"  {record.step.number:>4} {step_text(record.step)}  {record.state}{why}")
@@ -180,9 +194,6 @@ class Renderer(Protocol):
     def step_text(self, step: Any, /) -> str:
         """A step of an execution in a line."""
 
-    def notes(self, state: Any, /) -> Iterable[str]:
-        """What there is to note of an execution besides its steps."""
-
     def receipt_text(self, receipt: Any, /) -> str:
         """What was done, what was left, and what to do about that."""
 
@@ -209,6 +220,4 @@ def execution_text(
     log: Sequence[tuple[float, str, str, object]],
 ) -> str:
     """One execution with all its steps and the last of its log."""
-    return text_of_execution(
-        entry, state, status, log, renderer.step_text, renderer.CANCEL_EFFECT, renderer.notes(state)
-    )
+    return text_of_execution(entry, state, status, log, renderer.step_text, renderer.CANCEL_EFFECT)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,11 @@ from trimtab.model.load import FloatArray
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+
+
+RowT = TypeVar("RowT")
+Column = tuple[str, Callable[[RowT], str]]
+"""A heading, and the function that gives the text of a row."""
 
 
 def figures_table(texts: Sequence[str], figures: Sequence[str]) -> Table:
@@ -67,6 +72,41 @@ def table_lines(rows: Sequence[Sequence[str]], align: str, indent: str = "  ") -
         ).rstrip()
         for row in rows
     ]
+
+
+def column_lines(
+    rows: Iterable[RowT], align: str, columns: Sequence[Column[RowT]], indent: str = "  "
+) -> list[str]:
+    """A table with headings as lines of plain text; `align` and `indent` as for `table_lines`."""
+    cells = [[cell(row) for _, cell in columns] for row in rows]
+    return table_lines([[heading for heading, _ in columns], *cells], align, indent)
+
+
+def comparison_table(
+    heading: str, rows: Mapping[str, RowT], columns: Sequence[Column[RowT]], first: Sequence[str] = ()
+) -> Table:
+    """A table with a row for each strategy.
+
+    Parameters
+    ----------
+    heading
+        Of the column of names.
+    rows
+        By the strategy's name.
+    columns
+        All to the right.
+    first
+        Cells of a dimmed row above the others.
+    """
+    from rich.markup import escape
+
+    table = figures_table([heading], [name for name, _ in columns])
+    table.columns[0].no_wrap = True
+    if first:
+        table.add_row(*first, style="dim")
+    for name, row in rows.items():
+        table.add_row(escape(name), *(cell(row) for _, cell in columns))
+    return table
 
 
 def print_wide(parts: Iterable[RenderableType]) -> None:

@@ -38,7 +38,8 @@ from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
-from trimtab.report.bundles.replay import UNMOVED, ReplayProgress, draw_replay, replay_document, replay_text
+from trimtab.report.bundles.replay import ReplayProgress, draw_replay, replay_document, replay_text
+from trimtab.report.charts import UNMOVED
 from trimtab.report.formats import counted, print_progress, warn
 from trimtab_common.errors import SettingsError
 

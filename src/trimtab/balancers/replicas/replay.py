@@ -16,8 +16,9 @@ from trimtab.files.head import instant
 from trimtab.files.machine import lake_place
 from trimtab.files.replicas.settings import SECTION
 from trimtab.model.replicas.settings import LOADS, ReplicasSettings
+from trimtab.report.charts import UNMOVED
 from trimtab.report.formats import print_progress
-from trimtab.report.replicas.replay import NOTHING, draw_replay, replay_document, replay_text
+from trimtab.report.replicas.replay import draw_replay, replay_document, replay_text
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _scenarios(
     for load in loads:
         if load not in LOADS:
             raise SettingsError(f"--load {load} is not known; choose of {', '.join(LOADS)}")
-    found = {NOTHING: PlanningScenario(None, settings)}
+    found = {UNMOVED: PlanningScenario(None, settings)}
     for strategy in strategies:
         planner = planner_of(level, strategy)
         for load in loads:

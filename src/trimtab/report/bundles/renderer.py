@@ -172,8 +172,7 @@ def forecast_text(
         ]
     else:
         lines = ["  nothing to do"]
-    compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "moves are done already")
+    lines += comparison_lines(prepared, "moves are done already")
     return "\n".join(lines)
 
 
@@ -200,11 +199,6 @@ def step_text(step: BundleStep) -> str:
     if step.kind == "split":
         return f"split  {step.bundle} at {_cuts(step.boundaries)}"
     return f"unload {step.bundle} {step.source or 'nobody'} -> {step.target}, {step.sessions} clients"
-
-
-def notes(state: BundlesExecutionState) -> tuple[str, ...]:
-    """What there is to note of an execution besides its steps."""
-    return tuple(state.notes)
 
 
 def receipt_text(receipt: BundlesReceipt) -> str:

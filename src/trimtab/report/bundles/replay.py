@@ -11,34 +11,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from rich.markup import escape
 
 from trimtab.files.head import time_text
-from trimtab.report.charts import (
-    BASELINE,
-    INK,
-    LINE,
-    OVERLOADED,
-    TALL,
-    draw_steps,
-    panel_rows,
-    save_figure,
-    shade_above,
-    time_axes,
-    top_legend,
-)
+from trimtab.report.charts import OVERLOADED, UNMOVED, StairPanel, draw_over_time, save_figure
 from trimtab.report.formats import bytes_text, counted, duration_text, figure_text, known_value
-from trimtab.report.tables import figures_table, table_lines
+from trimtab.report.tables import Column, column_lines, comparison_table, figures_table, table_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from rich.console import RenderableType
     from rich.table import Table
 
@@ -49,14 +34,26 @@ if TYPE_CHECKING:
     from trimtab.plan.pulsar.decision import Disagreement, ShedDecision
 
 
-UNMOVED = "nothing moved"
 MAX_LISTED = 5
-"""Oscillations of a strategy that are named, the quickest of them; JSON has them all."""
+"""Oscillations of a strategy that are listed, the quickest first; JSON has all of them."""
 DAY_SECONDS = 86400.0
+BALANCE: Final[tuple[Column[ReplayEffect], ...]] = (
+    ("σ mean", lambda one: figure_text(one.sigma_mean, ".4f")),
+    ("worst", lambda one: figure_text(one.sigma_worst, ".4f")),
+    ("peak", lambda one: figure_text(one.peak, ".0%")),
+    ("overloaded", lambda one: duration_text(one.overload_seconds)),
+)
+MOVES: Final[tuple[Column[ReplayEffect], ...]] = (
+    ("unloads", lambda one: str(int(one.unloads.sum()))),
+    ("bundles", lambda one: str(one.bundles_unloaded)),
+    ("clients", lambda one: f"{one.clients_disturbed:,}"),
+    ("interrupted", lambda one: bytes_text(one.interrupted_bytes)),
+    ("came back", lambda one: str(len(one.oscillations))),
+)
 
 
 def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
-    """A row for each strategy below one for the recording as it is, then who came back where."""
+    """A table of the strategies below the recording as it is, then the bundles that came back."""
     unmoved = comparison.unmoved
     if len(unmoved.at):
         overload = figure_text(comparison.measured_by.overload, ".0%")
@@ -64,7 +61,9 @@ def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
             f"{counted(len(unmoved.at), 'tick')} from {time_text(unmoved.at[0])} to "
             f"{time_text(unmoved.at[-1])}; overloaded: {overload} or more"
         )
-    yield _table(comparison)
+    balance = [cell(unmoved) for _, cell in BALANCE]
+    first = [UNMOVED, *balance, *["–"] * len(MOVES)]
+    yield comparison_table("strategy", comparison.effects, [*BALANCE, *MOVES], first)
     returned = {
         name: effect.oscillations for name, effect in comparison.effects.items() if effect.oscillations
     }
@@ -96,7 +95,7 @@ def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
 
 
 def replay_document(comparison: StrategyComparison, how: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The same as plain JSON values, with the figures of every tick.
+    """The same figures as plain JSON values, with those of every tick.
 
     Parameters
     ----------
@@ -112,33 +111,6 @@ def replay_document(comparison: StrategyComparison, how: Mapping[str, Mapping[st
             {"name": name, **how[name], **_document(effect)} for name, effect in comparison.effects.items()
         ],
     }
-
-
-def _table(comparison: StrategyComparison) -> Table:
-    balance, moves = ["σ mean", "worst", "peak", "overloaded"], ["unloads", "bundles", "clients"]
-    table = figures_table(["strategy"], [*balance, *moves, "interrupted", "came back"])
-    table.columns[0].no_wrap = True
-    table.add_row(UNMOVED, *_balance(comparison.unmoved), *["–"] * 5, style="dim")
-    for name, effect in comparison.effects.items():
-        table.add_row(
-            escape(name),
-            *_balance(effect),
-            str(int(effect.unloads.sum())),
-            str(effect.bundles_unloaded),
-            f"{effect.clients_disturbed:,}",
-            bytes_text(effect.interrupted_bytes),
-            str(len(effect.oscillations)),
-        )
-    return table
-
-
-def _balance(effect: ReplayEffect) -> tuple[str, str, str, str]:
-    return (
-        figure_text(effect.sigma_mean, ".4f"),
-        figure_text(effect.sigma_worst, ".4f"),
-        figure_text(effect.peak, ".0%"),
-        duration_text(effect.overload_seconds),
-    )
 
 
 def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bool) -> Table:
@@ -170,7 +142,7 @@ def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bo
     return table
 
 
-def _document(effect: ReplayEffect) -> dict[str, Any]:
+def _document(effect: ReplayEffect) -> dict[str, object]:
     return {
         "sigma_mean": known_value(effect.sigma_mean),
         "sigma_worst": known_value(effect.sigma_worst),
@@ -209,85 +181,62 @@ def _document(effect: ReplayEffect) -> dict[str, Any]:
 
 
 BACK = "#111111"
-HEADINGS = (
-    "imbalance σ of the brokers' usage",
-    "usage of the fullest broker",
-    "bundles unloaded so far",
-)
 MOST_MARKERS = 400
-"""Of returns in one panel; past it they would be a black bar."""
+"""Of returns in one panel; more would be a black bar."""
 
 
 def draw_replay(comparison: StrategyComparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
-    """Draw σ, the usage of the fullest broker, and the unloads, over time, in a row for each strategy.
+    """Draw σ, the usage of the fullest broker, and the unloads, over time.
 
     Parameters
     ----------
     comparison
-        The figures; the recording with nothing moved is the grey line behind each strategy's.
+        The figures; the recording as it is is the grey line behind each strategy's.
     folder, name
-        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
+        `<folder>/<name>.svg` and `<folder>/<name>.png` are written atomically.
     title
-        What is seen, in one line.
+        A line above the picture.
     """
-    effects = comparison.effects or {UNMOVED: comparison.unmoved}
-    figure, panels = panel_rows(len(effects), HEADINGS, title, _chart_title(comparison), TALL)
-    at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in comparison.unmoved.at])
-    for row, (label, effect) in zip(panels, effects.items(), strict=True):
-        _uneven(row[0], at, comparison.unmoved, effect)
-        _fullest(row[1], at, comparison, effect)
-        _unloads(row[2], at, effect)
-        row[0].set_title(
-            label.lstrip("_") or label, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=5
-        )
-        row[2].set_title(_panel_title(effect), loc="right", fontsize=9, color=INK, pad=5)
-    for axes in panels[0]:
-        axes.set_ylim(bottom=0)  # shared by the column, and known only when all are drawn
-    time_axes(panels, comparison.unmoved.at)
-    _legend(figure)
-    return save_figure(figure, folder, name)
-
-
-def _uneven(axes: Axes, at: np.ndarray, unmoved: ReplayEffect, effect: ReplayEffect) -> None:
-    draw_steps(axes, at, unmoved.sigma, BASELINE, 2.6)
-    draw_steps(axes, at, effect.sigma, LINE, 1.3)
-
-
-def _fullest(axes: Axes, at: np.ndarray, comparison: StrategyComparison, effect: ReplayEffect) -> None:
-    overload = comparison.measured_by.overload
-    draw_steps(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
-    draw_steps(axes, at, effect.peak_usage, LINE, 1.3)
-    shade_above(axes, at, effect.peak_usage, overload)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-
-
-def _unloads(axes: Axes, at: np.ndarray, effect: ReplayEffect) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    so_far = np.cumsum(effect.unloads)
-    draw_steps(axes, at, so_far.astype(np.float64), LINE, 1.3)
-    back = np.array([one.at for one in effect.oscillations[:MOST_MARKERS]])
-    rows = np.searchsorted(effect.at, back)
-    axes.plot(
-        at[rows], so_far[rows], linestyle="", marker="o", markersize=4, color=BACK, markerfacecolor="white"
-    )
-    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-
-
-def _legend(figure: Figure) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Artist] = [
-            Line2D([], [], color=LINE, linewidth=1.6, label="the strategy"),
-            Line2D([], [], color=BASELINE, linewidth=3, label=UNMOVED),
-            Patch(color=OVERLOADED, alpha=0.45, label="overloaded"),
-            Line2D(
-                [], [], color=BACK, marker="o", markerfacecolor="white", linestyle="",
-                label="a bundle came back to a broker that it had left",
-            ),
-        ]  # fmt: skip
-    top_legend(figure, handles)
+    unmoved, overload = comparison.unmoved, comparison.measured_by.overload
+    columns: tuple[StairPanel[ReplayEffect], ...] = (
+        StairPanel("imbalance σ of the brokers' usage", lambda one: one.sigma),
+        StairPanel(
+            "usage of the fullest broker", lambda one: one.peak_usage, limit=overload, form="{:.0%}".format
+        ),
+        StairPanel(
+            "bundles unloaded so far", lambda one: np.cumsum(one.unloads).astype(np.float64), compared=False
+        ),
+    )
+    back = Line2D(
+        [], [], color=BACK, marker="o", markerfacecolor="white", linestyle="",
+        label="a bundle came back to a broker that it had left",
+    )  # fmt: skip
+    figure = draw_over_time(
+        comparison.effects or {UNMOVED: unmoved},
+        unmoved,
+        unmoved.at,
+        columns,
+        _panel_title,
+        title,
+        _chart_title(comparison),
+        [Patch(color=OVERLOADED, alpha=0.45, label="overloaded"), back],
+        _mark_returns,
+    )
+    return save_figure(figure, folder, name)
+
+
+def _mark_returns(row: np.ndarray, at: np.ndarray, effect: ReplayEffect) -> None:
+    """Mark in the panel of unloads when bundles came back."""
+    from matplotlib.ticker import MaxNLocator
+
+    back = np.array([one.at for one in effect.oscillations[:MOST_MARKERS]])
+    rows = np.searchsorted(effect.at, back)
+    so_far = np.cumsum(effect.unloads)[rows]
+    row[2].plot(at[rows], so_far, linestyle="", marker="o", markersize=4, color=BACK, markerfacecolor="white")
+    row[2].yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 def _chart_title(comparison: StrategyComparison) -> str:
@@ -324,7 +273,7 @@ BETWEEN_SECONDS = 15.0
 
 
 class ReplayProgress:
-    """Says how far it has come; on a terminal, nothing of it is left in the end."""
+    """Prints the progress of a replay; on a terminal the line is erased at the end."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
@@ -338,12 +287,12 @@ class ReplayProgress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def local(self, ticks: int, at: float) -> None:
-        """So many ticks have passed, the last of them of this time."""
+        """Print the number of ticks so far, and the time of the last."""
         pace = ticks / max(time.monotonic() - self._started, 1e-9)
         self._print_progress(f"{_reached(ticks, at)}, {pace:,.0f} ticks a second")
 
     def on_spark(self, statuses: Mapping[str, TaskProgress], tasks: int) -> None:
-        """Of so many tasks these have begun."""
+        """Print the progress of the Spark tasks that have begun, of `tasks` in all."""
         ended = sum(one.ended for one in statuses.values())
         at_work = [
             f"{name} at {_reached(one.ticks, one.at)}" for name, one in statuses.items() if not one.ended
@@ -372,7 +321,7 @@ MAX_MOVES_LISTED = 8
 
 @dataclass(frozen=True)
 class StrategyProposal:
-    """The wish of one strategy.
+    """The moves that one strategy proposes.
 
     Attributes
     ----------
@@ -397,24 +346,33 @@ class StrategyProposal:
     disagreements: Sequence[Disagreement]
 
 
+PROPOSAL_COLUMNS: Final[tuple[Column[StrategyProposal], ...]] = (
+    ("strategy", lambda one: one.name),
+    ("placement", lambda one: one.placement or "its own"),
+    ("unloads", lambda one: str(one.plan.cost.unloads)),
+    ("clients", lambda one: str(one.plan.cost.sessions)),
+    ("traffic", lambda one: f"{bytes_text(int(one.plan.cost.bytes_per_second))}/s"),
+    ("worst deviation", lambda one: _worst(one.plan.predicted.after.worst_deviation)),
+    ("peak", lambda one: _worst(one.plan.predicted.after.peak_usage)),
+    ("agrees", lambda one: f"no ({len(one.disagreements)})" if one.disagreements else "yes"),
+)
+
+
+def _worst(by_resource: Mapping[str, float]) -> str:
+    return f"{max(by_resource.values(), default=0.0):.0%}"
+
+
 def strategies_text(desired: Sequence[StrategyProposal]) -> str:
-    """A table of all, then each with its moves and the numbers that decided."""
-    rows = [["strategy", "placement", "unloads", "clients", "traffic", "worst deviation", "peak", "agrees"]]
-    for one in desired:
-        cost, after = one.plan.cost, one.plan.predicted.after
-        row = [one.name, one.placement or "its own", str(cost.unloads), str(cost.sessions)]
-        row.append(f"{bytes_text(int(cost.bytes_per_second))}/s")
-        for values in (after.worst_deviation, after.peak_usage):
-            row.append(f"{max(values.values(), default=0.0):.0%}")
-        rows.append([*row, f"no ({len(one.disagreements)})" if one.disagreements else "yes"])
-    lines = ["What each strategy would do now, and what comes of it:", *table_lines(rows, align="llrrrrrl")]
+    """A table of all strategies, then each with its moves and the figures that decided."""
+    lines = ["What each strategy would do now, and what comes of it:"]
+    lines += column_lines(desired, "llrrrrrl", PROPOSAL_COLUMNS)
     for one in desired:
         lines += ["", *_one(one)]
     return "\n".join(lines) + "\n"
 
 
 def strategies_document(desired: Sequence[StrategyProposal]) -> list[dict[str, Any]]:
-    """The same as plain JSON values; the plan's moves and problems are in it."""
+    """The same figures as plain JSON values, with the moves and problems of each plan."""
     from trimtab.files.bundles.decisions import reason_document
 
     return [
@@ -458,7 +416,7 @@ def _one(one: StrategyProposal) -> Iterator[str]:
 
 
 def reason_lines(decision: ShedDecision) -> Iterator[str]:
-    """The numbers that decided, a line each."""
+    """The figures that decided, a line each."""
     for name, value in decision.facts.items():
         if name not in ("placements", "refused", "reasons", "problems", "splits"):
             yield f"{name.replace('_', ' ')}: {_value(value)}"

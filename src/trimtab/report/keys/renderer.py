@@ -8,11 +8,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.keys.plan import KeysPlan, RoutingCost, RoutingMove, RoutingMoveKind
-from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot, short_key_text
-from trimtab.report.formats import counted, duration_text
+from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot, short_key_text
+from trimtab.report.formats import counted, duration_text, figure_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
-from trimtab.report.tables import table_lines
+from trimtab.report.renderer import MAX_LISTED, forecast_of_steps, progress_line, text_of_receipt
+from trimtab.report.tables import Column, column_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,9 +26,23 @@ CANCEL_EFFECT: Final = "leaves the table as it is; `trimtab apply PLAN --revert`
 CANCELLING: Final = "the table stays as it is"
 """The same, while it happens."""
 
-NOTHING: Final = "–"
 PARTITION: Final = "partition"
-MAX_LISTED: Final = 12
+KEY_COLUMNS: Final[tuple[Column[HotKey], ...]] = (
+    ("key", lambda one: short_key_text(one.key)),
+    ("group", lambda one: str(one.group)),
+    ("records/s", lambda one: f"{one.records_per_second:,.1f}"),
+    ("share", lambda one: f"{one.share:.1%}"),
+    ("consumer", lambda one: figure_text(one.consumer, ".0%")),
+    ("partitions", lambda one: _places(one.partitions)),
+)
+DRAIN_COLUMNS: Final[tuple[Column[PartitionDrain], ...]] = (
+    ("partition", lambda one: str(one.partition)),
+    ("waiting", lambda one: f"{one.backlog:,}"),
+    ("records/s", lambda one: f"{one.before_per_second:,.1f}"),
+    ("after", lambda one: f"{one.after_per_second:,.1f}"),
+    ("drained in", lambda one: _drained(one.drain_before_seconds)),
+    ("after", lambda one: _drained(one.drain_after_seconds)),
+)
 
 
 def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -74,9 +88,9 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
     counts = {
         "records/s": [f"{one.records_per_second:,.1f}" for one in parts],
         "waiting": [f"{one.backlog:,}" for one in parts],
-        "done/s": [_figure(one.served_per_second, ",.1f") for one in parts],
-        "ISC": [_figure(one.isc, ".2f") for one in parts],
-        "literal": [_figure(one.isc_literal, ".2f") for one in parts],
+        "done/s": [figure_text(one.served_per_second, ",.1f") for one in parts],
+        "ISC": [figure_text(one.isc, ".2f") for one in parts],
+        "literal": [figure_text(one.isc_literal, ".2f") for one in parts],
     }
     nominal = snapshot.quality.nominal_capacity
     texts = {PARTITION: list(snapshot.row_names)}
@@ -92,23 +106,7 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
         )
     if snapshot.keys:
         yield "Most frequent keys, and what they take of one consumer:"
-        rows = [["key", "group", "records/s", "share", "consumer", "partitions"]]
-        rows += [
-            [
-                short_key_text(one.key),
-                str(one.group),
-                f"{one.records_per_second:,.1f}",
-                f"{one.share:.1%}",
-                _figure(one.consumer, ".0%"),
-                _places(one.partitions),
-            ]
-            for one in snapshot.keys[:MAX_LISTED]
-        ]
-        yield from (*table_lines(rows, "lrrrrl"), "")
-
-
-def _figure(value: float | None, form: str) -> str:
-    return NOTHING if value is None else format(value, form)
+        yield from (*column_lines(snapshot.keys[:MAX_LISTED], "lrrrrl", KEY_COLUMNS), "")
 
 
 def _places(places: tuple[int, ...]) -> str:
@@ -122,24 +120,12 @@ def _fullest_lines(plan: KeysPlan) -> Iterator[str]:
 
 
 def _drain_lines(drains: tuple[PartitionDrain, ...]) -> Iterator[str]:
-    """Partitions with a backlog, and how long it takes before and after; what waits stays where it is."""
+    """Partitions with a backlog, and the time that it takes before and after; waiting records do not move."""
     waiting = [one for one in drains if one.backlog]
     if not waiting:
         return
-    rows = [["partition", "waiting", "records/s", "after", "drained in", "after"]]
     worst = sorted(waiting, key=lambda one: (-one.backlog, one.partition))[:MAX_LISTED]
-    rows += [
-        [
-            str(one.partition),
-            f"{one.backlog:,}",
-            f"{one.before_per_second:,.1f}",
-            f"{one.after_per_second:,.1f}",
-            _drained(one.drain_before_seconds),
-            _drained(one.drain_after_seconds),
-        ]
-        for one in worst
-    ]
-    yield from ("", *table_lines(rows, "rrrrrr"))
+    yield from ("", *column_lines(worst, "rrrrrr", DRAIN_COLUMNS))
 
 
 def _drained(seconds: float | None) -> str:
@@ -174,11 +160,8 @@ def move_text(move: RoutingMove) -> str:
 def forecast_text(
     prepared: PreparedPlan, steps: tuple[RoutingStep, ...], settings: KeysExecutionSettings, every: bool
 ) -> str:
-    """Each step, and what of the plan is left out."""
-    lines = [f"  {step_text(step)}" for step in steps] or ["  nothing to do"]
-    compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "routes stand so already")
-    return "\n".join(lines)
+    """Each step, and the changes of the plan that are left out."""
+    return forecast_of_steps(prepared, steps, step_text, "", "routes stand so already")
 
 
 def progress_reporter() -> Callable[[KeysExecutionState], str]:
@@ -199,11 +182,6 @@ def step_text(step: RoutingStep) -> str:
     from trimtab.act.keys.executor import step_name
 
     return f"{step.kind}: {step_name(step)}"
-
-
-def notes(state: KeysExecutionState) -> tuple[str, ...]:
-    """What there is to note of an execution besides its steps."""
-    return ()
 
 
 def receipt_text(receipt: KeysReceipt) -> str:

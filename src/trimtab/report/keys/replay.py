@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from rich.markup import escape
 
 from trimtab.report.charts import (
     BASELINE,
     FAINT,
-    INK,
     LINE,
     LOW,
     OVERLOADED,
-    panel_rows,
     save_figure,
+    small_multiples,
     style_axes,
 )
 from trimtab.report.formats import duration_text, figure_text
-from trimtab.report.tables import figures_table
+from trimtab.report.tables import Column, comparison_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,50 +30,33 @@ if TYPE_CHECKING:
     from trimtab.history.keys.stream import KeyStream
 
 
+COLUMNS: Final[tuple[Column[KeyPolicyResult], ...]] = (
+    ("max/mean", lambda one: figure_text(one.max_over_mean, ".2f")),
+    ("delay: p50", lambda one: _seconds(one.p50_seconds)),
+    ("p99", lambda one: _seconds(one.p99_seconds)),
+    ("overtaken", lambda one: f"{one.overtaken:.1%}" if one.overtaken else "none"),
+    ("partitions a key", lambda one: figure_text(one.partitions_per_key, ".2f")),
+    ("added", lambda one: f"{one.added:,}"),
+    ("most waited", lambda one: f"{one.waiting.max():,.0f}"),
+)
+
+
 def replay_text(
     stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult], how: str
 ) -> Iterator[RenderableType]:
-    """A row for each scheme.
-
-    Parameters
-    ----------
-    how
-        The world that all schemes share, in a few words.
-    """
-    records = len(stream.at)
-    keys = len(set(stream.which))
+    """A table with a row for each policy; `how` describes the consumers that all policies share."""
+    records, lasted = len(stream.at), stream.at[-1] - stream.at[0]
+    counts = np.bincount(np.asarray(stream.which))
     yield (
-        f"{records:,} records of {keys:,} keys over {duration_text(stream.at[-1] - stream.at[0])}, the most "
-        f"frequent with {_share(stream):.1%}; {how}"
+        f"{records:,} records of {np.count_nonzero(counts):,} keys over {duration_text(lasted)}, "
+        f"the most frequent with {counts.max() / records:.1%}; {how}"
     )
-    table = figures_table(
-        ["policy"], ["max/mean", "delay: p50", "p99", "overtaken", "partitions a key", "added", "most waited"]
-    )
-    table.columns[0].no_wrap = True
-    for name, one in outcomes.items():
-        table.add_row(
-            escape(name),
-            figure_text(one.max_over_mean, ".2f"),
-            _seconds(one.p50_seconds),
-            _seconds(one.p99_seconds),
-            f"{one.overtaken:.1%}" if one.overtaken else "none",
-            figure_text(one.partitions_per_key, ".2f"),
-            f"{one.added:,}",
-            f"{one.waiting.max():,.0f}",
-        )
-    yield table
+    yield comparison_table("policy", outcomes, COLUMNS)
     yield (
         "[dim]max/mean: records of the fullest partition over the mean; delay: from sent to effect; "
         "overtaken: records that took effect before an earlier one of their key; "
         "partitions a key: mean over records; most waited: records in one partition at a time[/]"
     )
-
-
-def _share(stream: KeyStream) -> float:
-    counts = [0] * len(stream.keys)
-    for one in stream.which:
-        counts[one] += 1
-    return max(counts) / len(stream.which)
 
 
 def _seconds(seconds: float) -> str:
@@ -88,8 +69,8 @@ def _seconds(seconds: float) -> str:
     )
 
 
-def replay_document(stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult]) -> dict[str, Any]:
-    """The same as plain JSON values, with what waits in each partition over time."""
+def replay_document(stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult]) -> dict[str, object]:
+    """The same figures as plain JSON values, with the records that wait in each partition over time."""
     return {
         "records": len(stream.at),
         "seconds": stream.at[-1] - stream.at[0],
@@ -118,36 +99,35 @@ HEADINGS: Final = ("records of each partition over the mean", "records that wait
 def draw_replay(
     outcomes: Mapping[str, KeyPolicyResult], folder: Path, name: str, title: str
 ) -> tuple[Path, Path]:
-    """Draw loads of partitions, and what waits over time, a row a scheme.
+    """Draw the loads of partitions, and the records that wait over time, in a row for each policy.
 
     Parameters
     ----------
     outcomes
-        By the scheme's name; the first is the grey line behind the others.
+        By the policy's name; the first is the grey line behind the others.
     folder, name
-        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
+        `<folder>/<name>.svg` and `<folder>/<name>.png` are written atomically.
     title
-        Told in one line.
+        A line above the picture.
     """
     first = next(iter(outcomes.values()))
-    told = f"partitions from the fullest to the emptiest; grey: under {next(iter(outcomes))}"
-    figure, panels = panel_rows(len(outcomes), HEADINGS, title, told, SHAPE)
-    for row, (label, one) in zip(panels, outcomes.items(), strict=True):
+
+    def draw(row: np.ndarray, one: KeyPolicyResult) -> str:
         load, lag = row
-        loads = _over_mean(one)
-        places = np.arange(len(loads))
-        before = _over_mean(first)
+        loads, before = _over_mean(one), _over_mean(first)
         load.step(np.arange(len(before)), before, where="mid", color=BASELINE, linewidth=1)
-        load.bar(places, loads, 0.7, color=[OVERLOADED if value > 1.1 else LINE for value in loads])
+        colours = [OVERLOADED if value > 1.1 else LINE for value in loads]
+        load.bar(np.arange(len(loads)), loads, 0.7, color=colours)
         load.axhline(1, color=FAINT, linewidth=0.6)
-        load.set_title(label, loc="left", fontsize=10, fontweight="bold", color=INK, pad=4)
         lag.plot(first.at, first.waiting.max(axis=1), color=BASELINE, linewidth=1)
         lag.plot(one.at, one.waiting.max(axis=1), color=LINE, linewidth=1.3)
-        kept = f"{one.overtaken:.1%} overtaken" if one.overtaken else "each key in order"
-        told = f"max/mean {one.max_over_mean:.2f} · p99 {one.p99_seconds:,.3g} s · {kept}"
-        lag.set_title(told, loc="right", fontsize=9, color=INK, pad=4)
         for axes in row:
             style_axes(axes)
+        order = f"{one.overtaken:.1%} overtaken" if one.overtaken else "each key in order"
+        return f"max/mean {one.max_over_mean:.2f} · p99 {one.p99_seconds:,.3g} s · {order}"
+
+    note = f"partitions from the fullest to the emptiest; grey: under {next(iter(outcomes))}"
+    figure, panels = small_multiples(outcomes, HEADINGS, title, note, SHAPE, draw)
     panels[-1][0].set_xlabel("partitions", fontsize=8.5, color=FAINT)
     panels[-1][1].set_xlabel("seconds since the recording begins", fontsize=8.5, color=FAINT)
     panels[0][0].set_ylim(0, 1.05 * max(float(_over_mean(one)[0]) for one in outcomes.values()))

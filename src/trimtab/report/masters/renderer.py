@@ -10,7 +10,7 @@ from trimtab.model.masters.plan import MastershipTransfer, MastersPlan
 from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import forecast_of_steps, progress_line, text_of_receipt
 from trimtab.report.status_text import live_status_document, live_status_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CANCELLING: Final = "begins nothing more; what was asked for comes, or is given 
 
 NODE: Final = "node"
 TRANSFER: Final = "transfer"
-"""The nouns of this balancer for what has load, and for what a plan does one by one."""
+"""The nouns of this balancer for a carrier of load, and for a move of a plan."""
 GOALS: Final = {
     "nobody": "has no master",
     "dead": "its master does not answer",
@@ -137,16 +137,10 @@ def move_text(move: MastershipTransfer) -> str:
 def forecast_text(
     prepared: PreparedPlan, steps: tuple[TransferStep, ...], settings: TransferSettings, every: bool
 ) -> str:
-    """Every transfer that will be requested, and what of the plan is left out."""
-    lines = [f"  {step_text(step)}" for step in steps] or ["  nothing to do"]
-    if steps:
-        lines.append(
-            f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at "
-            "once"
-        )
-    compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "transfers are done already")
-    return "\n".join(lines)
+    """Every transfer that will be requested, and those of the plan that are left out."""
+    at_once = settings.masters.max_in_flight
+    total = f"in all {counted(len(steps), TRANSFER)}, up to {at_once} asked for at once"
+    return forecast_of_steps(prepared, steps, step_text, total, "transfers are done already")
 
 
 def progress_reporter() -> Callable[[MastersExecutionState], str]:
@@ -166,11 +160,6 @@ def step_text(step: TransferStep) -> str:
     """A step in a line."""
     source = "nobody" if step.source is None else f"node {step.source}"
     return f"{step.group}: {source} → node {step.target}"
-
-
-def notes(state: MastersExecutionState) -> tuple[str, ...]:
-    """What there is to note of an execution besides its steps."""
-    return ()
 
 
 def receipt_text(receipt: MastersReceipt) -> str:

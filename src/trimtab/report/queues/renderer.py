@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.queues.plan import Publication, PublicationKind, QueuesPlan, SchedulerOrder
+from trimtab.model.queues.plan import (
+    Publication,
+    PublicationKind,
+    QueueForecast,
+    QueuesPlan,
+    SchedulerOrder,
+)
 from trimtab.model.queues.snapshot import RESOURCES, ClassLoad, QueuesSnapshot
-from trimtab.report.formats import counted, duration_text
+from trimtab.report.formats import counted, duration_text, figure_text
 from trimtab.report.plan_text import idle_resources, load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import forecast_of_steps, progress_line, text_of_receipt
 from trimtab.report.status_text import live_status_document, live_status_text
-from trimtab.report.tables import table_lines
+from trimtab.report.tables import Column, column_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,10 +33,29 @@ CANCEL_EFFECT: Final = "leaves what is published as it is; apply an older plan t
 CANCELLING: Final = "what is published stays"
 """The same, while it happens."""
 
-NOTHING: Final = "–"
 QUEUE: Final = "queue"
 CHANGE: Final = "change"
-"""The nouns of this balancer for what has load, and for what a plan does one by one."""
+"""The nouns of this balancer for a carrier of load, and for a move of a plan."""
+CLASS_COLUMNS: Final[tuple[Column[ClassLoad], ...]] = (
+    ("class", lambda one: one.message_class),
+    ("in force s", lambda one: figure_text(one.weight, ".4g")),
+    ("measured s", lambda one: _plus_minus(one.mean_seconds, one.standard_error_seconds, ".3g")),
+    ("messages", lambda one: str(one.samples)),
+    ("sent/s", lambda one: f"{one.sent_per_second:.1f}"),
+    ("done/s", lambda one: f"{one.processed_per_second:.1f}"),
+    ("wait s", lambda one: figure_text(one.wait_seconds, ".3g")),
+    ("p99 s", lambda one: figure_text(one.wait_p99_seconds, ".3g")),
+)
+QUEUE_COLUMNS: Final[tuple[Column[QueueForecast], ...]] = (
+    ("queue", lambda one: f"queue {one.queue}"),
+    ("messages", lambda one: str(one.messages)),
+    ("work s", lambda one: f"{one.work_seconds:.4g}"),
+    ("trend s/s", lambda one: f"{round(one.trend, 6) + 0.0:+.3g}"),  # sums of floats: no 3.55e-15, no -0
+    ("forecast s", lambda one: f"{one.forecast_seconds:.4g}"),
+    ("forecast messages", lambda one: f"{one.forecast_messages:.0f}"),
+    ("state", lambda one: one.state),
+    ("mark", lambda one: "paused" if one.paused else ""),
+)
 
 
 def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -83,47 +108,15 @@ def _load(snapshot: QueuesSnapshot) -> Iterator[str]:
     yield from load_lines([head], snapshot.imbalance(), texts, counts, carrier=QUEUE)
     if snapshot.classes:
         yield "Classes, their weights and what was measured:"
-        rows = [["class", "in force s", "measured s", "messages", "sent/s", "done/s", "wait s", "p99 s"]]
-        yield from (*table_lines([*rows, *map(_class_row, snapshot.classes)], "lrrrrrrr"), "")
-
-
-def _class_row(one: ClassLoad) -> list[str]:
-    return [
-        one.message_class,
-        _figure(one.weight, ".4g"),
-        _plus_minus(one.mean_seconds, one.standard_error_seconds, ".3g"),
-        str(one.samples),
-        f"{one.sent_per_second:.1f}",
-        f"{one.processed_per_second:.1f}",
-        _figure(one.wait_seconds, ".3g"),
-        _figure(one.wait_p99_seconds, ".3g"),
-    ]
-
-
-def _figure(value: float | None, form: str) -> str:
-    return NOTHING if value is None else format(value, form)
+        yield from (*column_lines(snapshot.classes, "lrrrrrrr", CLASS_COLUMNS), "")
 
 
 def _plus_minus(value: float | None, error: float | None, form: str) -> str:
-    return _figure(value, form) + ("" if error is None or value is None else f" ±{error:.2g}")
+    return figure_text(value, form) + ("" if error is None or value is None else f" ±{error:.2g}")
 
 
 def _queue_lines(plan: QueuesPlan) -> list[str]:
-    rows = [["queue", "messages", "work s", "trend s/s", "forecast s", "forecast messages", "state", "mark"]]
-    rows += [
-        [
-            f"queue {one.queue}",
-            str(one.messages),
-            f"{one.work_seconds:.4g}",
-            f"{round(one.trend, 6) + 0.0:+.3g}",  # sums of floats: no 3.55e-15, no -0
-            f"{one.forecast_seconds:.4g}",
-            f"{one.forecast_messages:.0f}",
-            one.state,
-            "paused" if one.paused else "",
-        ]
-        for one in plan.queues
-    ]
-    return table_lines(rows, "lrrrrrll")
+    return column_lines(plan.queues, "lrrrrrll", QUEUE_COLUMNS)
 
 
 def _order_lines(orders: tuple[SchedulerOrder, ...]) -> Iterator[str]:
@@ -163,17 +156,15 @@ def move_text(move: Publication) -> str:
 def forecast_text(
     prepared: PreparedPlan, steps: tuple[PublishStep, ...], settings: RetryPolicy, every: bool
 ) -> str:
-    """Everything that will be published, and what of the plan is left out."""
-    lines = [f"  publishes {step_text(step)}" for step in steps] or ["  nothing to do"]
-    if steps:
-        lines.append(
-            f"  in all {counted(len(steps), 'change')} in one document, version "
-            f"{prepared.observation.version + 1}; "
-            "senders and workers take it up within a second or two"
-        )
-    compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "changes are published already")
-    return "\n".join(lines)
+    """Everything that will be published, and the changes of the plan that are left out."""
+    version = prepared.observation.version + 1
+    total = (
+        f"in all {counted(len(steps), 'change')} in one document, version {version}; "
+        "senders and workers take it up within a second or two"
+    )
+    return forecast_of_steps(
+        prepared, steps, lambda step: f"publishes {step_text(step)}", total, "changes are published already"
+    )
 
 
 def progress_reporter() -> Callable[[QueuesExecutionState], str]:
@@ -188,11 +179,6 @@ def step_text(step: PublishStep) -> str:
     kind, _, name = step.key.partition("/")
     unit = " s" if kind == "weight" else ""
     return f"{kind} {name}: " + ("not published any more" if step.after is None else f"{step.after}{unit}")
-
-
-def notes(state: QueuesExecutionState) -> tuple[str, ...]:
-    """What there is to note of an execution besides its steps."""
-    return ()
 
 
 def receipt_text(receipt: QueuesReceipt) -> str:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 
-from trimtab.report.charts import (
-    BASELINE,
-    FAINT,
-    INK,
-    LINE,
-    LOW,
-    panel_rows,
-    save_figure,
-    style_axes,
-)
+from trimtab.report.charts import BASELINE, FAINT, INK, LINE, LOW, save_figure, small_multiples, style_axes
 from trimtab.report.formats import duration_text, figure_text, known_value
-from trimtab.report.tables import figures_table
+from trimtab.report.tables import Column, comparison_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from rich.console import RenderableType
 
     from trimtab.history.queues.compare import DispatchPolicyResult, Waits
@@ -31,44 +23,36 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED: Final = 5
-"""Classes with columns of their own, those with most messages; JSON has them all."""
+"""Classes with columns of their own: those with most messages. JSON has all classes."""
+COLUMNS: Final[tuple[Column[DispatchPolicyResult], ...]] = (
+    ("wait: mean", lambda one: _wait(one.overall.mean)),
+    ("p50", lambda one: _wait(one.overall.p50)),
+    ("p99", lambda one: _wait(one.overall.p99)),
+    ("makespan s", lambda one: figure_text(one.makespan_seconds, ",.1f")),
+    ("σ of work", lambda one: figure_text(one.sigma, ".3f")),
+    ("busiest", lambda one: figure_text(one.busiest, ".2f")),
+    ("moved", lambda one: f"{one.moved:,}"),
+    ("stolen", lambda one: f"{one.stolen:,}"),
+    ("lost", lambda one: f"{one.lost:,}"),
+)
 
 
 def replay_text(
     arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyResult], how: str
 ) -> Iterator[RenderableType]:
-    """A row for each scheme: what all of them waited, then what each class did.
+    """Two tables with a row for each policy: figures of all messages, and the waits of each class.
 
     Parameters
     ----------
     how
-        The world that all schemes share, in a few words.
+        The workers and weights that all policies share, in a few words.
     """
     lasted = float(arrivals.at[-1] - arrivals.at[0])
     yield f"{len(arrivals):,} messages over {duration_text(lasted)}; {how}"
-    table = figures_table(
-        ["policy"],
-        ["wait: mean", "p50", "p99", "makespan s", "σ of work", "busiest", "moved", "stolen", "lost"],
-    )
-    table.columns[0].no_wrap = True
-    for name, one in outcomes.items():
-        table.add_row(
-            escape(name),
-            *_cells(one.overall),
-            figure_text(one.makespan_seconds, ",.1f"),
-            figure_text(one.sigma, ".3f"),
-            figure_text(one.busiest, ".2f"),
-            *(f"{number:,}" for number in (one.moved, one.stolen, one.lost)),
-        )
-    yield table
-    shown = listed_classes(outcomes)
+    yield comparison_table("policy", outcomes, COLUMNS)
     yield ""
-    texts = [f"{name}: mean, p50, p99" for name in shown]
-    table = figures_table(["wait by class, s"], texts)
-    table.columns[0].no_wrap = True
-    for name, one in outcomes.items():
-        table.add_row(escape(name), *(", ".join(_cells(one.waits[shown_one])) for shown_one in shown))
-    yield table
+    shown = listed_classes(outcomes)
+    yield comparison_table("wait by class, s", outcomes, [_class_column(name) for name in shown])
     if len(arrivals.classes) > len(shown):
         yield f"[dim]{len(arrivals.classes) - len(shown)} classes with fewer messages: --json has them[/]"
     overtaken = {name: one.overtaken for name, one in outcomes.items() if one.overtaken}
@@ -83,17 +67,25 @@ def replay_text(
 
 
 def listed_classes(outcomes: Mapping[str, DispatchPolicyResult]) -> list[str]:
-    """The classes with most messages, in the order of the alphabet."""
+    """The classes with most messages, in alphabetical order."""
     waits = next(iter(outcomes.values())).waits
     return sorted(sorted(waits, key=lambda name: -waits[name].messages)[:MAX_LISTED])
 
 
-def _cells(waits: Waits) -> list[str]:
-    return [figure_text(one, ".3g" if one < 1000 else ",.0f") for one in (waits.mean, waits.p50, waits.p99)]
+def _class_column(name: str) -> Column[DispatchPolicyResult]:
+    def cell(one: DispatchPolicyResult) -> str:
+        waits = one.waits[name]
+        return ", ".join(map(_wait, (waits.mean, waits.p50, waits.p99)))
+
+    return f"{name}: mean, p50, p99", cell
 
 
-def replay_document(arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyResult]) -> dict[str, Any]:
-    """The same as plain JSON values, with the work in each queue over time."""
+def _wait(seconds: float) -> str:
+    return figure_text(seconds, ".3g" if seconds < 1000 else ",.0f")
+
+
+def replay_document(arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyResult]) -> dict[str, object]:
+    """The same figures as plain JSON values, with the work in each queue over time."""
     return {
         "messages": len(arrivals),
         "seconds": float(arrivals.at[-1] - arrivals.at[0]),
@@ -102,7 +94,7 @@ def replay_document(arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyRes
     }
 
 
-def _document(one: DispatchPolicyResult) -> dict[str, Any]:
+def _document(one: DispatchPolicyResult) -> dict[str, object]:
     return {
         "wait_seconds": {name: _figures(waits) for name, waits in (("", one.overall), *one.waits.items())},
         "makespan_seconds": one.makespan_seconds,
@@ -129,42 +121,41 @@ HEADINGS = (
 def draw_replay(
     outcomes: Mapping[str, DispatchPolicyResult], folder: Path, name: str, title: str
 ) -> tuple[Path, Path]:
-    """Draw the work in the queues over time, and the waits of each class, a row a scheme.
+    """Draw the work in the queues over time, and the waits of each class, in a row for each policy.
 
     Parameters
     ----------
     outcomes
-        By the scheme's name; the fullest queue of the first is the grey line behind the others.
+        By the policy's name; the fullest queue of the first is the grey line behind the others.
     folder, name
-        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
+        `<folder>/<name>.svg` and `<folder>/<name>.png` are written atomically.
     title
-        Told in one line.
+        A line above the picture.
     """
     first, shown = next(iter(outcomes.values())), listed_classes(outcomes)
-    told = f"grey: the fullest queue under {next(iter(outcomes))}; cut where a policy is far from the others"
-    figure, panels = panel_rows(len(outcomes), HEADINGS, title, told, LOW)
     makespan, most = (_common(values) for values in zip(*map(_extent, outcomes.values()), strict=True))
     unit, seconds = next((one for one in UNITS if makespan >= 3 * one[1]), UNITS[-1])
-    for row, (label, one) in zip(panels, outcomes.items(), strict=True):
-        at = one.at / seconds
-        row[0].fill_between(
-            at, one.work.min(axis=1), one.work.max(axis=1), color=LINE, alpha=0.35, linewidth=0
-        )
+
+    def draw(row: np.ndarray, one: DispatchPolicyResult) -> str:
+        work, waiting = row
+        at, fullest = one.at / seconds, one.work.max(axis=1)
+        work.fill_between(at, one.work.min(axis=1), fullest, color=LINE, alpha=0.35, linewidth=0)
         if one is not first:
-            row[0].plot(first.at / seconds, first.work.max(axis=1), color=BASELINE, linewidth=0.9)
-        row[0].plot(at, one.work.max(axis=1), color=LINE, linewidth=0.9)
-        row[0].set_title(label, loc="left", fontsize=10, fontweight="bold", color=INK, pad=4)
-        told = f"makespan {one.makespan_seconds:,.0f} s · σ {one.sigma:.3f} · {one.moved:,} moved"
-        row[1].set_title(told, loc="right", fontsize=9, color=INK, pad=4)
+            work.plot(first.at / seconds, first.work.max(axis=1), color=BASELINE, linewidth=0.9)
+        work.plot(at, fullest, color=LINE, linewidth=0.9)
         for place, of_class in enumerate(shown):
             waits = one.waits[of_class]
             if waits.messages:
-                row[1].plot([waits.p50, waits.p99], [place, place], color=LINE, linewidth=3)
-                row[1].plot([waits.mean], [place], "o", color=INK, markersize=4)
-        row[1].set_yticks(range(len(shown)), shown)
-        row[1].set_ylim(len(shown) - 0.5, -0.5)
+                waiting.plot([waits.p50, waits.p99], [place, place], color=LINE, linewidth=3)
+                waiting.plot([waits.mean], [place], "o", color=INK, markersize=4)
+        waiting.set_yticks(range(len(shown)), shown)
+        waiting.set_ylim(len(shown) - 0.5, -0.5)
         for axes in row:
             style_axes(axes)
+        return f"makespan {one.makespan_seconds:,.0f} s · σ {one.sigma:.3f} · {one.moved:,} moved"
+
+    note = f"grey: the fullest queue under {next(iter(outcomes))}; cut where a policy is far from the others"
+    figure, panels = small_multiples(outcomes, HEADINGS, title, note, LOW, draw)
     panels[-1][0].set_xlabel(f"{unit} since the recording begins", fontsize=8.5, color=FAINT)
     panels[-1][1].set_xlabel("seconds", fontsize=8.5, color=FAINT)
     # Waits of policies differ by factors; those below a millisecond are none.

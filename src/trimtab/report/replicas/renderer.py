@@ -344,8 +344,7 @@ def forecast_text(
         lines.append("  nothing to do")
     if expected.batches:
         lines += [f"  {line}" for line in _throttle_text(expected, settings)]
-    compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "partitions are already as planned")
+    lines += comparison_lines(prepared, "partitions are already as planned")
     lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:MAX_LISTED]]
     return "\n".join(lines)
 
@@ -423,11 +422,6 @@ def step_text(step: ReplicaStep) -> str:
         change = ", ".join(f"broker {broker} -> {path}" for broker, path in step.directories)
     size = f", {bytes_text(step.bytes)}" if step.bytes else ""
     return f"{step.kind:<7} {step.partition} {change}{size}"
-
-
-def notes(state: ReplicasExecutionState) -> tuple[str, ...]:
-    """What there is to note of an execution besides its steps."""
-    return tuple(state.notes)
 
 
 def receipt_text(receipt: ReplicasReceipt) -> str:

@@ -40,11 +40,6 @@ def step_text(step: Any) -> str:
     return f"{step.ball} → {step.target}"
 
 
-def notes(state: Any) -> tuple[str, ...]:
-    """Nothing to note."""
-    return ()
-
-
 def receipt_text(receipt: Any) -> str:
     """A receipt."""
     return f"{receipt.status}: {len(receipt.done)} balls moved"
