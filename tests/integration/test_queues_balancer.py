@@ -153,7 +153,7 @@ def test_the_page_works_as_written_and_weights_can_be_reverted(somebody: Somebod
     assert "worker 4" in said("trimtab sandbox queues up")
     assert "4 queues, 4 with a worker" in said("trimtab check")
     assert "4 queues, " in said("trimtab status --cluster")
-    assert "straight from the server" in said("trimtab status --cluster")
+    assert "read directly from the server" in said("trimtab status --cluster")
     assert "4 of 4 queues, " in said("trimtab collect")
     plan_text = said("trimtab plan queues")
     assert "The scheduler, with what it would do now:" in plan_text

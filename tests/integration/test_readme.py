@@ -178,7 +178,7 @@ def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: SandboxLoad, t
         reader.run('export PATH="$PWD/.venv/bin:$PATH"')
         _, checked, look, _, _, first, strategies, _, receipt = reader.type(chain)
         require_checked(checked, "Pulsar")
-        assert "straight from the brokers" in look
+        assert "read directly from the brokers" in look
         assert "What each strategy would do now" in strategies
         assert ": finished" in receipt
         *_, last, measured = reader.type(again)

@@ -227,7 +227,7 @@ class MeasurementComparison:
             changes = ", ".join(
                 f"{resource_name(name)} {self.load_change[name]:+.0%}" for name in self.not_comparable
             )
-            told += f" But the load is another one than before ({changes}): the two are not comparable."
+            told += f" But the load has changed ({changes}): the two are not comparable."
         return told
 
     def lines(self) -> list[str]:
@@ -266,7 +266,7 @@ class MeasurementComparison:
             lines.append(f"used too little to be balanced: {_named(self.idle)}")
         return lines
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The same as plain JSON values."""
         return {
             "before": _document(self.before),
@@ -342,7 +342,7 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(resource_name(name) for name in names)
 
 
-def _document(measured: MeasuredLoad) -> dict[str, Any]:
+def _document(measured: MeasuredLoad) -> dict[str, object]:
     return {
         "ticks": [tick.isoformat() for tick in measured.ticks],
         "brokers": list(measured.brokers),

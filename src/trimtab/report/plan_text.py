@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trimtab.model.load import resource_name, sigma_threshold
-from trimtab.model.plan import Verdict
+from trimtab.model.plan import MoveT, Verdict
 from trimtab.report.formats import counted, drop_text, figure_text, signed_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
     from trimtab.model.load import Imbalance, ImbalanceSummary
-    from trimtab.model.plan import Problem
+    from trimtab.model.plan import Plan, Problem
 
 MAX_BROKERS_LISTED = 12
 MAX_GROUPS_LISTED = 12
@@ -36,11 +36,9 @@ AS_RULES_ALLOW = "balanced: the load is as even as the rules allow (see problems
 REQUEST_DONE = "balanced: the request is met after these {move}s ({requested})"
 REQUEST_MET = "balanced: the request is met already, nothing to do ({requested})"
 
-MoveT = TypeVar("MoveT")
-
 
 def text_of_plan(
-    plan: Any,
+    plan: Plan[MoveT],
     load: Iterable[str],
     cost: str,
     bound: str,
@@ -72,7 +70,7 @@ def text_of_plan(
     return "\n".join(lines) + "\n"
 
 
-def _verdict_text(plan: Any, requested: str) -> str:
+def _verdict_text(plan: Plan[MoveT], requested: str) -> str:
     if plan.verdict is not Verdict.BALANCED:
         return VERDICTS[plan.verdict]
     if not plan.has_nothing_to_do:
@@ -82,7 +80,9 @@ def _verdict_text(plan: Any, requested: str) -> str:
     return REQUEST_MET if requested else NOTHING_TO_DO
 
 
-def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], verb: str, beyond: str) -> str:
+def bound_text(
+    plan: Plan[MoveT], proof: str, paid: int, least: int, amount: Callable[[int], str], verb: str, beyond: str
+) -> str:
     """The proven least that any plan costs, beside what this one costs.
 
     Parameters
@@ -95,7 +95,7 @@ def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], v
         `copies`, for a plan and an amount; and what is said where the least is no less than what was paid.
     """
     if not least:
-        return f"none above {amount(0)} ({plan.bound.proof})" if paid else ""
+        return f"none above {amount(0)} ({proof})" if paid else ""
     ratio = f"any plan {verb} {amount(least)} or more; this one {paid / least:.2f} times it"
     if plan.verdict is Verdict.BALANCED and plan.has_changes:
         return ratio
@@ -105,7 +105,12 @@ def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], v
     return f"to meet every goal, if possible at all, {beyond}"
 
 
-def diff_of_plans(first: Any, second: Any, cost: Callable[[Any], str], change: Callable[[Any], str]) -> str:
+def diff_of_plans(
+    first: Plan[MoveT],
+    second: Plan[MoveT],
+    cost: Callable[[Plan[MoveT]], str],
+    change: Callable[[MoveT], str],
+) -> str:
     """Lines with `-` for what only the first plan does, `+` for what only the second does; empty if none.
 
     Order and reasons of moves are not compared: plans that end alike at the same price do the same.
@@ -183,7 +188,7 @@ def _usage(measured: Imbalance, row: int, place: int, nominal: Collection[str]) 
     return "" if measured.resources[place] in nominal else f"{measured.usage[row, place]:.0%} "
 
 
-def idle_resources(plan: Any, measured: Imbalance, nominal: Collection[str]) -> list[str]:
+def idle_resources(plan: Plan[MoveT], measured: Imbalance, nominal: Collection[str]) -> list[str]:
     """Resources that are used too little to be balanced (`min_utilization` of the plan's settings)."""
     least = plan.settings.get("min_utilization", 0.0)
     used = zip(measured.resources, measured.mean.tolist(), strict=True)
@@ -191,7 +196,7 @@ def idle_resources(plan: Any, measured: Imbalance, nominal: Collection[str]) -> 
 
 
 def prediction_lines(
-    plan: Any,
+    plan: Plan[MoveT],
     resources: Sequence[str],
     brokers: int | None,
     idle: Sequence[str] = (),
@@ -233,7 +238,7 @@ def prediction_lines(
 
 
 def prediction_in_views(
-    plan: Any,
+    plan: Plan[MoveT],
     resources: Sequence[str],
     views: Mapping[str, tuple[ImbalanceSummary, ImbalanceSummary]],
     idle: Mapping[str, Collection[str]],
@@ -286,7 +291,7 @@ def move_lines(
     for move in moves:
         groups.setdefault(purpose(move), []).append(move)
     yield ""
-    yield f"{counted(len(moves), noun)}, by what they are for, with their order of execution:"
+    yield f"{counted(len(moves), noun)}, grouped by goal; numbers are the order of execution:"
     for number, (goal, group) in enumerate(groups.items()):
         if number == MAX_GROUPS_LISTED and not all_moves:
             rest = list(groups.values())[number:]

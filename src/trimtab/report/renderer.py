@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from trimtab.model.documents import OutcomeT, Receipt
@@ -203,7 +203,7 @@ class Renderer(Protocol):
     def status_text(self, status: Any, every: bool, /) -> Iterator[RenderableType]:
         """The state of a cluster without a lake, with all brokers or the worst."""
 
-    def status_document(self, status: Any, /) -> dict[str, Any]:
+    def status_document(self, status: Any, /) -> Mapping[str, object]:
         """The same as plain JSON values."""
 
 

@@ -130,7 +130,7 @@ def status_document(
     }
 
 
-def _secondary_violations(status: GoalStatus | str) -> dict[str, Any]:
+def _secondary_violations(status: GoalStatus | str) -> dict[str, object]:
     """What goals ask besides brokers' load and the status misses, by kind; nothing where none is asked."""
     if isinstance(status, str):
         return {}
@@ -217,17 +217,18 @@ def _notes(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Itera
     if status.traffic_collapse:
         yield "[red]![/] clients are served less than half of what they offer"
     if (now - status.last_tick).total_seconds() > STALE_SECONDS:
-        yield "[yellow]![/] these figures are old: let `trimtab collect` and `trimtab pipeline stream` run"
+        yield "[yellow]![/] old figures: keep `trimtab collect` and `trimtab pipeline stream` running"
     lag = (status.newest_tick - status.last_tick).total_seconds()
     if lag > 0:
-        yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a {carrier}; figures end before"
+        missing_for = _seconds_text(lag)
+        yield f"[yellow]![/] the newest {missing_for} of samples lack a {carrier}; figures end before them"
 
 
 def _verdict(
     status: ClusterStatus, goal_status: GoalStatus | str, carrier: str, remedy: str
 ) -> Iterator[str]:
     if isinstance(goal_status, str):
-        yield f"[yellow]![/] No goal is judged, for want of a snapshot: {goal_status}"
+        yield f"[yellow]![/] No goal is evaluated, because there is no snapshot: {goal_status}"
         return
     yield from (f"[red]![/] {violation_text(breach, carrier)}" for breach in goal_status.violations)
     inside = goal_status.intra_broker
@@ -283,7 +284,7 @@ def intra_broker_text(within: IntraBrokerBalance) -> str:
     )
 
 
-def _intra_broker_violations(status: GoalStatus) -> dict[str, Any]:
+def _intra_broker_violations(status: GoalStatus) -> dict[str, object]:
     if status.intra_broker is None:
         return {}
     figures = status.intra_broker._asdict()
@@ -385,7 +386,7 @@ def live_status_text(
         What carries load, in the singular, and who has told of it.
     """
     carriers = counted(len(status.brokers), carrier)
-    yield f"[bold]{status.cluster}[/]: {carriers}, {head}; straight from {source}"
+    yield f"[bold]{status.cluster}[/]: {carriers}, {head}; read directly from {source}"
     rows, hidden = worst_rows(status.deviation, every)
     yield terminal_heatmap(
         [names[row] for row in rows],
@@ -402,10 +403,10 @@ def live_status_text(
 def live_status_document(
     status: Any,
     balancer: str,
-    facts: Mapping[str, Any],
-    brokers: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, object],
+    brokers: Sequence[Mapping[str, object]],
     figures: Sequence[str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The same as plain JSON values.
 
     Parameters

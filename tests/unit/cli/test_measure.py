@@ -172,7 +172,7 @@ def test_another_load_is_not_comparable(tmp_path: Path, capsys: pytest.CaptureFi
     code, told, _ = run(capsys)
     assert code == 1
     assert told.splitlines()[-1].endswith(
-        "But the load is another one than before (network in -50%): the two are not comparable."
+        "But the load has changed (network in -50%): the two are not comparable."
     )
 
 

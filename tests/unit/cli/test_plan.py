@@ -54,7 +54,7 @@ def test_a_skewed_cluster_gets_a_plan(
         "Plan by trim: balanced",
         "Predicted:",
         "bound",
-        "by what they are for",
+        "grouped by goal",
     ):
         assert told in said.out
     assert f"plan written to {out}" in said.err

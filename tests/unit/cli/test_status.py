@@ -62,7 +62,7 @@ def test_status_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run("status", "--lake", str(tmp_path)) == 0
     out = capsys.readouterr().out
     assert "60% ▲+50%" in out
-    assert "No goal is judged, for want of a snapshot" in out
+    assert "No goal is evaluated, because there is no snapshot" in out
     shutil.rmtree(folder)
     write_snapshot(snapshot_of_disks(84e7, 30e7), folder)
     assert run("status", "--lake", str(tmp_path)) == 0

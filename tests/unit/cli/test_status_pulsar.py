@@ -103,7 +103,7 @@ def test_settings_may_be_hidden_from_us(
     server.faults.append(Fault("GET", "configuration/runtime", Trouble.REFUSED, times=99, status=403))
     assert run("--cluster", f"pulsar+{server.urls[0]}") == 0
     out = capsys.readouterr().out
-    assert "shedding: not told" in out
+    assert "shedding: unknown" in out
     assert "3 brokers" in out
 
 

@@ -28,7 +28,7 @@ came back   bundle                     to broker  left      back           away
 [restless]  t/n/0x00000000_0x01000000  a          00:00:00  00:01:00  1 min 0 s
 
 σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the fullest broker, \
-above 100% where it would have been asked for more than it can; interrupted: traffic of unloaded bundles \
+above 100% where demand exceeded its capacity; interrupted: traffic of unloaded bundles \
 times a pause of 0.5 s each
 """
 
@@ -81,7 +81,7 @@ def test_uncounted_clients_are_reported() -> None:
     meter = EffectMeter(RULER)
     meter.add(ReportTick(0.0, {"a": report({}, cpu=50)}), ShedDecision({"a": (key(0),)}))
     text = shown(StrategyComparison(RULER, effect(0), {"blind": meter.effect()}))
-    assert "blind: 1 unload of bundles whose broker told nothing of them; their clients and traffic" in text
+    assert "blind: 1 unload of bundles whose broker reported no statistics; their clients and traffic" in text
 
 
 def test_json_has_the_figures_of_every_tick_and_every_return() -> None:

@@ -133,7 +133,7 @@ def test_an_idle_resource_is_not_called_balanced(tmp_path: Path) -> None:
 def test_without_a_snapshot_nothing_is_evaluated(tmp_path: Path) -> None:
     """Why is said, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
-    assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
+    assert "No goal is evaluated, because there is no snapshot: lake has no snapshots" in text
     assert "balanced." not in text
     document = status_document(status_of(tmp_path / "2", UNEVEN), "none", LATER)
     assert (document["snapshot"], document["resources"]) == (None, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from trimtab.systems.pulsar.status import PulsarBroker, PulsarStatus
 
 
-CANCEL_EFFECT: Final = "gives the brokers' balancing back"
+CANCEL_EFFECT: Final = "restores the brokers' own balancing"
 """The effect of `cancel` on what is in flight."""
-CANCELLING: Final = "what is under way gets an owner, nothing more is begun (an unload is not rolled back)"
+CANCELLING: Final = "bundles under way get an owner, no further unload begins (an unload is not rolled back)"
 """The same, while it happens."""
 
 
@@ -60,7 +60,9 @@ def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_
         plan,
         () if snapshot is None else _load(snapshot),
         plan_cost(plan),
-        bound_text(plan, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond),
+        bound_text(
+            plan, plan.bound.proof, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond
+        ),
         [
             *prediction_in_views(plan, RESOURCES, _views(plan, snapshot), _idle(plan, snapshot)),
             *(() if snapshot is None else _unlimited(snapshot)),
@@ -214,8 +216,8 @@ def receipt_text(receipt: BundlesReceipt) -> str:
     times = sorted(o.in_flight_seconds for o in receipt.done if o.in_flight_seconds is not None)
     if times:
         done.append(
-            f"  from first unload to new owner, as far as we could see: {times[len(times) // 2]:.2f} s in "
-            f"the middle, {times[-1]:.2f} s at most"
+            f"  from first unload to new owner, as observed: median {times[len(times) // 2]:.2f} s, "
+            f"at most {times[-1]:.2f} s"
         )
     done += [f"  note: {note}" for note in receipt.notes[:MAX_LISTED]]
     return text_of_receipt(receipt, "bundles", done, _outcome, "left, none under way")
@@ -237,7 +239,7 @@ def status_text(status: PulsarStatus, every: bool = False) -> Iterator[Renderabl
     return live_status_text(
         status,
         f"{status.bundles:,} bundles, {status.topics:,} topics; {pulsar}, "
-        f"load manager {status.load_manager or 'not told'}",
+        f"load manager {status.load_manager or 'unknown'}",
         [_broker(broker) for broker in status.brokers],
         {"traffic kB/s": 1e3, "messages/s": 1, "bundles": 1, "sessions": 1},
         _notes(status),
@@ -257,8 +259,7 @@ def _notes(status: PulsarStatus) -> Iterator[str]:
 
     if status.unowned:
         yield (
-            f"[dim]{status.unowned} of {status.bundles} bundles have no owner: no client has asked for a "
-            "topic of theirs[/]"
+            f"[dim]{status.unowned} of {status.bundles} bundles have no owner: no client uses their topics[/]"
         )
     for name, setting in SWITCHES.items():
         told = status.setting(setting)
@@ -272,14 +273,14 @@ def _notes(status: PulsarStatus) -> Iterator[str]:
             by = f", by {strategy}" if name == "shedding" and told == ("true",) and strategy else ""
             yield f"{name}: {'on' if told == ('true',) else 'off'}{by}"
         else:
-            yield f"[dim]{name}: not told; it takes the rights of a superuser[/]"
+            yield f"[dim]{name}: unknown; reading it needs the rights of a superuser[/]"
     yield (
         "[dim]Usage over capacity needs samples: `trimtab collect`, then `trimtab pipeline run`, then "
         "`trimtab status`.[/]"
     )
 
 
-def status_document(status: PulsarStatus) -> dict[str, Any]:
+def status_document(status: PulsarStatus) -> dict[str, object]:
     """The same as plain JSON values."""
     from trimtab.systems.pulsar.status import SHEDDER, SWITCHES
 

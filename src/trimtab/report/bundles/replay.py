@@ -76,7 +76,7 @@ def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
         if effect.unloads_without_stats:
             yield (
                 f"[yellow]![/] {escape(name)}: {counted(effect.unloads_without_stats, 'unload')} of bundles "
-                "whose broker told nothing of them; their clients and traffic are not counted"
+                "whose broker reported no statistics; their clients and traffic are not counted"
             )
     for found in {tuple(effect.splits): effect.splits for effect in comparison.effects.values()}.values():
         if found:
@@ -89,7 +89,7 @@ def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
             yield f"Pulsar would also split {escape(', '.join(them))}{more}"
     yield (
         "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the "
-        "fullest broker, above 100% where it would have been asked for more than it can; interrupted: "
+        "fullest broker, above 100% where demand exceeded its capacity; interrupted: "
         f"traffic of unloaded bundles times a pause of {comparison.measured_by.pause_seconds:g} s each[/]"
     )
 

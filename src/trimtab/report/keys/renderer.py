@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.model.keys.plan import KeysPlan, RoutingCost, RoutingMove, RoutingMoveKind
 from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot, short_key_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trimtab.act.keys.state import KeysExecutionSettings, KeysExecutionState, RoutingStep
     from trimtab.model.keys.plan import KeysReceipt, PartitionDrain, RoutingOutcome
 
-CANCEL_EFFECT: Final = "leaves the table as it is; `trimtab apply PLAN --revert` takes a plan back"
+CANCEL_EFFECT: Final = "leaves the table as it is; `trimtab apply PLAN --revert` undoes a plan"
 """The effect of `cancel` on what is in flight."""
 CANCELLING: Final = "the table stays as it is"
 """The same, while it happens."""
@@ -105,7 +105,7 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
             f"{snapshot.capacity:,.1f} in one partition"
         )
     if snapshot.keys:
-        yield "Most frequent keys, and what they take of one consumer:"
+        yield "Most frequent keys, and their share of one consumer's capacity:"
         yield from (*column_lines(snapshot.keys[:MAX_LISTED], "lrrrrl", KEY_COLUMNS), "")
 
 
@@ -129,16 +129,16 @@ def _drain_lines(drains: tuple[PartitionDrain, ...]) -> Iterator[str]:
 
 
 def _drained(seconds: float | None) -> str:
-    return "never, or not known" if seconds is None else duration_text(seconds)
+    return "never or unknown" if seconds is None else duration_text(seconds)
 
 
 def plan_cost(plan: KeysPlan) -> str:
     """The cost of a plan in a sentence."""
     cost: RoutingCost = plan.cost
     added = f", {counted(cost.partitions, 'partition')} to add" if cost.partitions else ""
-    keys = f"{counted(cost.keys, 'key')} to split otherwise"
+    keys = f"{counted(cost.keys, 'key')} to split differently"
     groups = f"{counted(cost.groups, 'key group')} to move"
-    return f"{groups}, {keys}{added}; {cost.records_per_second:,.0f} records/s go elsewhere"
+    return f"{groups}, {keys}{added}; {cost.records_per_second:,.0f} records/s change their partition"
 
 
 def _cells(move: RoutingMove) -> tuple[str, str, str]:
@@ -205,7 +205,7 @@ def status_text(snapshot: KeysSnapshot, every: bool = False) -> Iterator[Rendera
     yield from _load(snapshot)
 
 
-def status_document(snapshot: KeysSnapshot) -> dict[str, Any]:
+def status_document(snapshot: KeysSnapshot) -> dict[str, object]:
     """The same as plain JSON values."""
     measures = asdict(snapshot.imbalance().measures())
     return {

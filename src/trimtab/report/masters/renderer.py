@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from trimtab.model.masters.plan import MastershipTransfer, MastersPlan
 from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from trimtab.model.masters.plan import MastersReceipt, TransferOutcome
     from trimtab.systems.paxos.status import MastersStatus
 
-CANCEL_EFFECT: Final = "leaves masterships where they are; what was asked for may still come"
+CANCEL_EFFECT: Final = "leaves masterships where they are; requested transfers may still happen"
 """The effect of `cancel` on what is in flight."""
-CANCELLING: Final = "begins nothing more; what was asked for comes, or is given up after its time"
+CANCELLING: Final = "requests no further transfer; requested ones happen or time out"
 """The same, while it happens."""
 
 NODE: Final = "node"
@@ -79,7 +79,7 @@ def _load(snapshot: MastersSnapshot) -> Iterator[str]:
         f"the preferred one of version {snapshot.version}"
     ]
     if idle:
-        head.append(f"of {' and '.join(idle)} nothing is told: every group counts the same there")
+        head.append(f"no load is known for {' and '.join(idle)}: every group counts the same")
     texts = {
         NODE: [one.node for one in snapshot.nodes],
         "": ["" if one.state == "alive" else str(one.state) for one in snapshot.nodes],
@@ -100,7 +100,7 @@ def _prediction(plan: MastersPlan, snapshot: MastersSnapshot | None) -> list[str
     return [*lines, f"  goal: a worst deviation of at most {goal}"] if goal else lines
 
 
-def _together(moves: Any) -> str:
+def _together(moves: Sequence[MastershipTransfer]) -> str:
     pause = sum(move.pause_seconds or 0.0 for move in moves)
     rate = sum(move.queries_per_second for move in moves)
     told = f"{rate:,.0f} queries/s" if rate else "no queries told"
@@ -139,7 +139,7 @@ def forecast_text(
 ) -> str:
     """Every transfer that will be requested, and those of the plan that are left out."""
     at_once = settings.masters.max_in_flight
-    total = f"in all {counted(len(steps), TRANSFER)}, up to {at_once} asked for at once"
+    total = f"in all {counted(len(steps), TRANSFER)}, up to {at_once} requested at once"
     return forecast_of_steps(prepared, steps, step_text, total, "transfers are done already")
 
 
@@ -200,7 +200,7 @@ def _notes(status: MastersStatus) -> Iterator[str]:
         )
 
 
-def status_document(status: MastersStatus) -> dict[str, Any]:
+def status_document(status: MastersStatus) -> dict[str, object]:
     """The same as plain JSON values."""
     facts = {
         "version": status.version,

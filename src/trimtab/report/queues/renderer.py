@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.model.queues.plan import (
     Publication,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
     from trimtab.systems.redis.status import QueuesStatus
 
-CANCEL_EFFECT: Final = "leaves what is published as it is; apply an older plan to go back"
+CANCEL_EFFECT: Final = "leaves the published document as it is; apply an older plan to undo it"
 """The effect of `cancel` on what is in flight."""
-CANCELLING: Final = "what is published stays"
+CANCELLING: Final = "the published document stays"
 """The same, while it happens."""
 
 QUEUE: Final = "queue"
@@ -96,8 +96,8 @@ def _load(snapshot: QueuesSnapshot) -> Iterator[str]:
     running = dict(snapshot.quality.extra)
     head = (
         f"{reference.cluster} at {reference.taken_at}: {counted(len(snapshot.queues), 'queue')}, policy "
-        f"{snapshot.policy or 'not told'}; weights of version {snapshot.version}, by which "
-        f"{running.get('x_processes_of_version', 0)} of {running.get('x_processes', 0)} processes go"
+        f"{snapshot.policy or 'unknown'}; weights of version {snapshot.version}, in use by "
+        f"{running.get('x_processes_of_version', 0)} of {running.get('x_processes', 0)} processes"
     )
     texts = {"queue": snapshot.row_names, "": ["" if one.alive else "no worker" for one in snapshot.queues]}
     counts = {
@@ -139,7 +139,7 @@ def plan_cost(plan: QueuesPlan) -> str:
     """The cost of a plan in a sentence."""
     settings = f", {counted(plan.cost.settings, 'setting')}" if plan.cost.settings else ""
     weights = counted(plan.cost.weights, "weight")
-    return f"{weights}{settings} to publish; no message moves, and nobody is interrupted"
+    return f"{weights}{settings} to publish; no message moves, and no worker is interrupted"
 
 
 def _cells(move: Publication) -> tuple[str, str, str]:
@@ -220,13 +220,13 @@ def _named(status: QueuesStatus, row: int) -> str:
 def _notes(status: QueuesStatus) -> Iterator[str]:
     for name, weight in sorted(status.weights.items()):
         published = status.published.get(name)
-        source = "as published" if published is not None else "as programs say"
+        source = "as published" if published is not None else "as programs declare"
         yield f"class {name}: {weight:.4g} s, {source}; {status.processed.get(name, 0):,} processed so far"
     if status.behind:
-        yield f"[yellow]![/] {status.behind} of {status.processes} processes go by an older version"
+        yield f"[yellow]![/] {status.behind} of {status.processes} processes use an older version"
 
 
-def status_document(status: QueuesStatus) -> dict[str, Any]:
+def status_document(status: QueuesStatus) -> dict[str, object]:
     """The same as plain JSON values."""
     facts = {
         "version": status.version,

@@ -118,7 +118,7 @@ def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
     if load == "recent":
         return ""
     if not snapshot.partitions.hours:
-        return f"loads: recent, not {load}: the snapshot tells no hours to come (pipeline.profile_weeks)"
+        return f"loads: recent, not {load}: the snapshot has no forecast (pipeline.profile_weeks)"
     return f"loads: {LOADS[load]} ({load}; {snapshot.partitions.hours} hours){_expected(snapshot)}"
 
 
@@ -152,7 +152,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
         plan,
         () if snapshot is None else _load(snapshot, told),
         plan_cost(plan),
-        bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
+        bound_text(plan, plan.bound.proof, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
         [
             *prediction_lines(plan, RESOURCES, serving, idle, nominal),
             *_log_dirs(plan),
@@ -345,7 +345,7 @@ def forecast_text(
     if expected.batches:
         lines += [f"  {line}" for line in _throttle_text(expected, settings)]
     lines += comparison_lines(prepared, "partitions are already as planned")
-    lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:MAX_LISTED]]
+    lines += [f"  cannot begin now: {step}: {why}" for step, why in expected.blocked[:MAX_LISTED]]
     return "\n".join(lines)
 
 
@@ -475,7 +475,7 @@ def _notes(status: KafkaStatus) -> Iterator[str]:
     )
 
 
-def status_document(status: KafkaStatus) -> dict[str, Any]:
+def status_document(status: KafkaStatus) -> dict[str, object]:
     """The same as plain JSON values."""
     facts = {
         "partitions": status.partitions,

@@ -51,7 +51,7 @@ def replay_text(comparison: ScenarioComparison) -> Iterator[RenderableType]:
     yield comparison_table("strategy", comparison.effects, columns)
     yield (
         "[dim]peak: of the fullest broker and resource; γ, σ: of the worst broker and resource of each step; "
-        "twice: replicas that go on within a day of coming; of all: bytes copied, in parts of all held; "
+        "twice: replicas moved again within a day; of all: bytes copied, as a share of all bytes held; "
         "the load of copies is in all figures[/]"
     )
     if comparison.errors:

@@ -73,7 +73,7 @@ class KafkaStatus:
 
 
 def read_status(connection: KafkaConnection, settings: CollectSettings) -> KafkaStatus:
-    """Placement now, straight from the brokers: neither groups nor metrics nor clients are asked.
+    """Placement now, read directly from the brokers: neither groups nor metrics nor clients are asked.
 
     Raises
     ------

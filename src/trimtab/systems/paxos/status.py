@@ -75,7 +75,7 @@ class MastersStatus:
 
 
 def read_status(connection: PaxosConnection, settings: CollectSettings) -> MastersStatus:
-    """The masterships now, straight from the nodes.
+    """The masterships now, read directly from the nodes.
 
     Raises
     ------

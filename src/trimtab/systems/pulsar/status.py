@@ -94,7 +94,7 @@ class PulsarStatus:
 
 
 def read_status(connection: PulsarConnection, settings: CollectSettings) -> PulsarStatus:
-    """Ownership and traffic now, straight from the brokers.
+    """Ownership and traffic now, read directly from the brokers.
 
     Raises
     ------

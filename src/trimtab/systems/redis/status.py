@@ -67,7 +67,7 @@ class QueuesStatus:
 
 
 def read_status(connection: RedisConnection, settings: CollectSettings) -> QueuesStatus:
-    """The queues now, straight from their server.
+    """The queues now, read directly from their server.
 
     Raises
     ------

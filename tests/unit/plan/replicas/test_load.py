@@ -92,7 +92,7 @@ def test_a_snapshot_without_hours_to_come_is_planned_by_the_recent_load() -> Non
     """And the plan's text says so."""
     plan = trim.plan(snapshot(hours=False), replace(THETA, load="peak"))
     assert plan.moves == ()
-    assert "loads: recent, not peak: the snapshot tells no hours to come" in plan_text(plan, snapshot(False))
+    assert "loads: recent, not peak: the snapshot has no forecast" in plan_text(plan, snapshot(False))
 
 
 def test_an_unknown_load_is_rejected() -> None:

@@ -98,9 +98,11 @@ def test_a_plan_lists_moves_and_their_effect() -> None:
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
     text = renderer.plan_text(plan)
     assert "Plan by trim: balanced: every goal holds after these moves" in text
-    assert "cost: 4 key groups to move, 1 key to split otherwise; 85 records/s go elsewhere" in text
+    assert (
+        "cost: 4 key groups to move, 1 key to split differently; 85 records/s change their partition" in text
+    )
     assert "fullest partition: 2.29 times the mean, 1.05 after" in text
-    assert re.search(r"\n +0 +1,000 +120\.0 +55\.0 +never, or not known +22 s\n", text)
+    assert re.search(r"\n +0 +1,000 +120\.0 +55\.0 +never or unknown +22 s\n", text)
     assert (
         "the key has 90 records/s, 43.0% of all and 90% of the capacity of a partition (100); "
         "splits it over 2 partitions (45 records/s each)"

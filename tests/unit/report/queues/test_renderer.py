@@ -37,13 +37,13 @@ def shown(processes: int) -> str:
 def test_live_status_names_queues_and_prints_work_in_milliseconds() -> None:
     """0.3 s of work would round to none."""
     text = shown(2)
-    assert "polls: 2 queues, 2 processes, weights of version 2; straight from the server" in text
+    assert "polls: 2 queues, 2 processes, weights of version 2; read directly from the server" in text
     assert "work ms" in text
     (row,) = (line for line in text.splitlines() if line.startswith("queue 0"))
     assert "300" in row
     assert "queue 1 (no worker, paused)" in text
     assert "class vote: 0.1 s, as published; 1,200 processed so far" in text
-    assert "1 of 2 processes go by an older version" in text
+    assert "1 of 2 processes use an older version" in text
     assert "broker" not in text
 
 
