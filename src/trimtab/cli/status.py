@@ -6,7 +6,7 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ from trimtab_common.settings import Settings
 
 WATCH_SECONDS = 2.0
 
-StatusSource = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
+StatusSource = Callable[[], tuple[Mapping[str, object], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
 
 
@@ -50,7 +50,7 @@ def status_source(context: CommandContext, *, live: bool, every: bool) -> Status
         return _of_brokers(context.only(settings), settings, every=every)
     cluster = context.lake_cluster()
 
-    def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+    def from_lake() -> tuple[Mapping[str, object], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
         lakes = [Lake(context.lake, level.pipeline()) for level in BALANCERS.values()]
         found = [(one, *_evaluate(one, context.lake, settings)) for one in read_statuses(lakes, cluster)]
@@ -121,7 +121,7 @@ def _of_brokers(cluster: Cluster, settings: Settings, *, every: bool) -> StatusS
     connection = cluster.connection()
     how = settings.section("collect", CollectSettings)
 
-    def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+    def from_brokers() -> tuple[Mapping[str, object], Iterable[RenderableType]]:
         seen = glance(connection, how)
         return words.status_document(seen), words.status_text(seen, every)
 
@@ -134,7 +134,7 @@ def _of_reading(
     """A look at the newest snapshot of what a balancer read out of its system under a name."""
     lake, words = Lake(context.lake, balancer.pipeline()), balancer.renderer()
 
-    def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
+    def from_lake() -> tuple[Mapping[str, object], Iterable[RenderableType]]:
         read = [one for one in lake.clusters() if one.rpartition("@")[0] == name and cluster in (None, one)]
         if len(read) != 1:
             flag = "" if balancer.direct_source_option is None else balancer.direct_source_option.flag
