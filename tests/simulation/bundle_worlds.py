@@ -1,7 +1,5 @@
 """A world for one seed: an admin API, a plan, what goes wrong, trimtabs that are killed and come back."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,36 +13,20 @@ from simulate.checkers.pulsar import (
     owners_as_planned,
 )
 from simulate.pulsar_admin.server import Fault, Trouble
-from simulation.worlds import Killed, mortal_journal
+from simulation.worlds import Lives
 from support.bundle_plans import bundle_plan_of, split, unload
-from support.bundle_trials import NAMESPACE, Bed, Checked
-from support.journals import CODECS
-from support.mortal import MortalJournal
+from support.bundle_trials import NAMESPACE, Bed
 from trimtab.act.bundles.executor import EXECUTOR
-from trimtab.act.bundles.port import SWITCHES
+from trimtab.act.bundles.port import SWITCHES, BundlesPort
 from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, UnloadSettings
-from trimtab.act.control import begin, prepare, runner_of
-from trimtab.act.execution.port import PortError
-from trimtab.act.execution.state import FINAL
-from trimtab.act.journal import ExecutionStore
-from trimtab.act.lease import Lease
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
 from trimtab.model.bundles.range import BundleRange
-from trimtab.model.errors import ActError
 
 SOMEBODY = "somebody"
 
 
-class BundleWorld:
-    """One cluster, one plan, and whatever was scheduled to go wrong.
-
-    Attributes
-    ----------
-    lives
-        How many trimtabs have run so far.
-    writes
-        How many states the last of them wrote down.
-    """
+class BundleWorld(Lives[BundlesPort, BundlePlan, UnloadSettings, BundlesExecutionState]):
+    """One simulated Pulsar cluster, one plan, and the faults that were scheduled."""
 
     def __init__(
         self,
@@ -55,68 +37,40 @@ class BundleWorld:
         settings: UnloadSettings,
         generator: np.random.Generator,
     ) -> None:
-        self.seed = seed
-        self.folder = folder
         self.bed = bed
-        self.plan = plan
-        self.settings = settings
-        self.generator = generator
         self.before = dict(bed.cluster.overrides)
-        self.lives = 0
-        self.writes = 0
-        self.execution: int | None = None
-        self.state: BundlesExecutionState | None = None
-        self.log: list[str] = []
+        super().__init__(
+            executor=EXECUTOR,
+            seed=seed,
+            folder=folder,
+            port=bed.port,
+            clean_port=bed.port,
+            cluster_id="simulated",
+            plan=plan,
+            settings=settings,
+            generator=generator,
+        )
 
-    def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
-        """One trimtab process, from start to end or death; whether it reached a final status."""
-        self.lives += 1
-        with self._store(dies_at, before) as store:
-            try:
-                prepared = None
-                if self.execution is None:
-                    prepared = prepare(EXECUTOR, self.bed.port, self.plan, rebase=True)
-                with self._lease() as lease:
-                    if prepared is not None:
-                        self.execution = begin(EXECUTOR, store, prepared, self.settings, "{}")
-                    assert self.execution is not None
-                    runner = runner_of(
-                        EXECUTOR, store, self.bed.port, lease, self.execution, watch=Checked(self._remember)
-                    )
-                    if cancel:
-                        runner.cancel()
-                    runner.run()
-            except Killed:
-                self.log.append(f"{self.bed.now:.1f}: killed at write {dies_at}{' -' if before else ''}")
-            except (ActError, PortError) as error:
-                self.log.append(f"{self.bed.now:.1f}: {error}")
-            finally:
-                assert isinstance(store.journal, MortalJournal)
-                self.writes = store.journal.writes
-            entries = store.journal.entries()
-            self.execution = entries[0].id if entries else None
-            return bool(entries) and entries[0].status in FINAL
+    def clock(self) -> float:
+        """Virtual time as seconds since 1970."""
+        return self.bed.now
 
-    def live_to_the_end(self, cancel: bool = False, attempts: int = 30) -> None:
-        """Come back until a final status is reached, with some time between two lives."""
-        for _ in range(attempts):
-            if self.live(cancel=cancel):
-                return
-            self.bed.sleep(float(self.generator.choice([0.1, 5.0, 60.0, 400.0])))
-            self.bed.cluster.settle()
-        raise AssertionError(f"no final status after {attempts} lives\n{self}")
+    def pass_time(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.bed.sleep(seconds)
+
+    def settle(self) -> None:
+        """Elect leaders, end sessions, and assign bundles that are due."""
+        self.bed.cluster.settle()
 
     def evaluate(self) -> list[str]:
-        """Everything that is wrong at the end."""
+        """The violations at the end."""
         assert self.state is not None
         for _ in range(100):
             self.bed.sleep(3.0)
             self.bed.cluster.settle()
         self.bed.faults.clear()
-        # A claim whose process was killed after its last write waits for the next trimtab to clear it away.
-        self.lives += 1
-        with self._lease():
-            pass
+        self.clear_claims()
         cluster = self.bed.cluster
         return [
             *balancing_given_back(cluster, self.before),
@@ -128,55 +82,11 @@ class BundleWorld:
         ]
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}, {'extensible' if self.bed.cluster.extensible else 'modular'}"]
-        lines += ["plan:", *(f"  {m.kind} {m.bundle} {m.target} {m.boundaries}" for m in self.plan.moves)]
-        lines += ["lives:", *self.log, "steps:"]
-        if self.state is not None:
-            lines += [f"  {r.step} {r.state}: {r.reason}" for r in self.state.records]
-            lines.append(f"  {self.state.status}: {self.state.reason}; {self.state.notes}")
-        history = self.bed.cluster.history
-        lines += ["history:", *(f"  {d.at:.2f} {d.actor} {d.verb} {d.subject} {d.detail}" for d in history)]
-        return "\n".join(lines)
-
-    @contextmanager
-    def _store(self, dies_at: int | None, before: bool) -> Iterator[ExecutionStore]:
-        store = ExecutionStore(
-            self.folder, CODECS, self.bed.clock, self.bed.sleep, lambda: f"life {self.lives}"
-        )
-        store.journal.close()
-        store.journal = mortal_journal(self.folder, dies_at, before)
-        try:
-            yield store
-        finally:
-            store.close()
-
-    @contextmanager
-    def _lease(self) -> Iterator[Lease]:
-        # Each life has a folder of its own for the lock: a killed process has lost it, ours here has not.
-        lease = Lease(
-            self.bed.port,
-            self.folder / f"lives-{self.lives}",
-            "simulated",
-            self.settings.lease_seconds,
-            self.bed.clock,
-            self.bed.sleep,
-            f"life {self.lives}",
-        )
-        lease.acquire()
-        try:
-            yield lease
-        except Killed:
-            file = lease._lock_file._file
-            assert file is not None
-            file.close()  # all that is left to do is the kernel's work
-            raise
-        except BaseException:
-            lease.release()
-            raise
-        lease.release()
-
-    def _remember(self, state: BundlesExecutionState) -> None:
-        self.state = state
+        head = f"seed {self.seed}, {'extensible' if self.bed.cluster.extensible else 'modular'}"
+        moves = (f"  {m.kind} {m.bundle} {m.target} {m.boundaries}" for m in self.plan.moves)
+        past = self.bed.cluster.history
+        history = (f"  {one.at:.2f} {one.actor} {one.verb} {one.subject} {one.detail}" for one in past)
+        return "\n".join([head, "plan:", *moves, *self.steps_and_log(), "history:", *history])
 
 
 def random_bundle_world(seed: int, folder: Path, faults: int = 0, lost_fraction: float = 0.0) -> BundleWorld:

@@ -1,10 +1,11 @@
-"""A world for one seed: a cluster, a plan, what goes wrong, and trimtabs that are killed and come back."""
+"""Worlds of one seed: a cluster, a plan, faults, and processes of trimtab that are killed and start again."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Generic, NoReturn
 
 import numpy as np
 
@@ -26,14 +27,14 @@ from simulate.flaky_port import FlakyPort
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.state import ConfigOperation, ResourceType
-from support.executing import Checked
+from support.invariants import Checked
 from support.journals import CODECS
 from support.mortal import MortalJournal
 from support.plans import REASON, plan_of
 from trimtab.act.control import begin, prepare, runner_of, state_of
 from trimtab.act.execution.port import PortError
-from trimtab.act.execution.state import FINAL
-from trimtab.act.executor import PreparedPlan
+from trimtab.act.execution.state import FINAL, StateT
+from trimtab.act.executor import Executor, PlanT, PortT, PreparedPlan, SettingsT
 from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
 from trimtab.act.lease import Lease
 from trimtab.act.replicas.executor import EXECUTOR
@@ -64,130 +65,92 @@ def mortal_journal(folder: Path, dies_at: int | None, before: bool) -> MortalJou
     return journal
 
 
-@dataclass
-class World:
-    """One cluster, one plan, one script of faults.
+@dataclass(kw_only=True)
+class Lives(ABC, Generic[PortT, PlanT, SettingsT, StateT]):
+    """Processes of trimtab that carry one plan out in virtual time, are killed, and start again.
 
     Attributes
     ----------
-    lives
-        How many trimtabs have run so far.
-    writes
-        How many states the last of them wrote down.
+    executor
+        Of the balancer.
+    port, clean_port
+        To the cluster: with its faults, and without.
+    cluster_id
+        In the name of the lock.
     sense
-        What tells them the load between batches.
+        Measures the load between batches.
+    lives
+        The number of processes so far.
+    writes
+        The number of states that the last of them wrote.
     """
 
+    executor: Executor[PortT, PlanT, SettingsT, StateT]
     seed: int
     folder: Path
-    cluster: SimulatedKafka
-    plan: Plan
-    settings: ReplicasExecutionSettings
-    script: FaultScript
+    port: PortT
+    clean_port: PortT
+    cluster_id: str
+    plan: PlanT
+    settings: SettingsT
     generator: np.random.Generator
-    lost_fraction: float = 0.0
-    sense: ReplicaLoadCheck | None = None
+    sense: object = None
     lives: int = 0
     writes: int = 0
     execution: int | None = None
-    state: ReplicasExecutionState | None = None
+    state: StateT | None = None
     log: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Remember how everything was."""
-        self.before = Before.of(self.cluster)
-        self.watch = Watch(
-            {ACTOR}, self.settings.max_copies_per_broker, throttled=self.settings.throttle != "none"
-        )
-        self.inner = SimulatedPort(self.cluster, ACTOR)
-        self.port = FlakyPort(self.inner, self.generator, self.lost_fraction, self.pass_time)
-
-    def pass_time(self, seconds: float) -> None:
-        """Let virtual time pass, with whatever the script has in it, and look at every half second."""
-        end = self.cluster.now + seconds
-        while self.cluster.now < end:
-            self.script.advance(self.cluster, min(LOOK_EVERY_SECONDS, end - self.cluster.now))
-            self.watch.look(self.cluster)
-
+    @abstractmethod
     def clock(self) -> float:
         """Virtual time as seconds since 1970."""
-        return self.inner.now
+
+    @abstractmethod
+    def pass_time(self, seconds: float) -> None:
+        """Let virtual time pass, with the faults that are due."""
+
+    def settle(self) -> None:
+        """Let the cluster do what has become due; a cluster without such work does nothing."""
 
     def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
-        """One trimtab process, from start to end or death; whether it reached a final status."""
+        """Run one process of trimtab to its end or death; whether it reached a final status."""
         self.lives += 1
         with self._store(dies_at, before) as store:
             try:
-                prepared = self._prepare() if self.execution is None else None
-                with self._lease(self.port) as lease:
+                prepared = None
+                if self.execution is None:
+                    prepared = prepare(self.executor, self.port, self.plan, rebase=True)
+                with self.lease(self.port) as lease:
                     self._run(store, lease, prepared, cancel)
             except Killed:
-                self.log.append(
-                    f"{self.cluster.now:.1f}: killed at write {dies_at}{' (before)' if before else ''}"
-                )
+                when = f"{dies_at} (before)" if before else f"{dies_at}"
+                self.log.append(f"{self.clock():.1f}: killed at write {when}")
             except (ActError, PortError) as error:
-                self.log.append(f"{self.cluster.now:.1f}: {error}")
+                self.log.append(f"{self.clock():.1f}: {error}")
             finally:
                 assert isinstance(store.journal, MortalJournal)
                 self.writes = store.journal.writes
             entries = store.journal.entries()
             self.execution = entries[0].id if entries else None
             if self.execution is not None:
-                # Whoever is killed right after a write has not told the watcher of it.
-                self.state = state_of(EXECUTOR, store, self.execution)
+                # A process that is killed right after a write has not called the watcher with that state.
+                self.state = state_of(self.executor, store, self.execution)
             return bool(entries) and entries[0].status in FINAL
 
     def live_to_the_end(self, cancel: bool = False, attempts: int = 30) -> None:
-        """Come back until a final status is reached, with some time between two lives."""
+        """Start again until a final status is reached, with some time between two processes."""
         for _ in range(attempts):
             if self.live(cancel=cancel):
                 return
             self.pass_time(float(self.generator.choice([0.1, 5.0, 60.0, 400.0])))
+            self.settle()
         raise AssertionError(f"no final status after {attempts} lives\n{self}")
 
-    def evaluate(self) -> list[str]:
-        """Everything that is wrong at the end, and was on the way."""
-        assert self.state is not None
-        # What was in flight for others, and brokers still down, get the time they need.
-        self.pass_time(300.0)
-        # A claim whose process was killed after its last write waits for the next trimtab to clear it away.
+    def clear_claims(self) -> None:
+        """Start one more process: it removes the claim of one that was killed after its last write."""
         self.lives += 1
-        with self._lease(self.inner):
+        with self.lease(self.clean_port):
             pass
-        return [
-            *self.watch.violations[:10],
-            *no_throttle_left(self.cluster, self.before),
-            *cordons_as_they_should_be(self.cluster, self.before, self.state),
-            *no_lease_left(self.cluster),
-            *no_reassignment_left(self.cluster, {ACTOR}),
-            *replication_factor_kept(
-                self.cluster,
-                self.before,
-                {(a.topic, a.partition): len(a.after) for a in self.plan.assignments},
-            ),
-            *no_partition_offline(self.cluster),
-            *foreign_work_respected(self.cluster, {ACTOR}),
-            *no_copy_sent_to_the_dead(self.cluster, {ACTOR}),
-            *every_step_accounted(self.cluster, self.state),
-        ]
-
-    def __str__(self) -> str:
-        lines = [
-            f"seed {self.seed}, virtual time {self.cluster.now:.1f}, {self.settings}",
-            "faults:",
-            str(self.script),
-        ]
-        lines += ["lives:", *self.log, "steps:"]
-        if self.state is not None:
-            lines += [f"  {r.step} {r.state}: {r.reason}" for r in self.state.records]
-            lines.append(f"  {self.state.status}: {self.state.reason}")
-        lines += [
-            "history:",
-            *(f"  {h.at:.2f} {h.actor} {h.verb} {h.subject} {h.detail}" for h in self.cluster.history),
-        ]
-        return "\n".join(lines)
-
-    # ------------------------------------------------------------ inside
 
     @contextmanager
     def _store(self, dies_at: int | None, before: bool) -> Iterator[ExecutionStore]:
@@ -199,21 +162,14 @@ class World:
         finally:
             store.close()
 
-    def _prepare(self) -> PreparedPlan:
-        return prepare(EXECUTOR, self.port, self.plan, rebase=True)
-
     @contextmanager
-    def _lease(self, port: ClusterPort) -> Iterator[Lease]:
+    def lease(self, port: PortT) -> Iterator[Lease]:
+        """The lease of one process."""
         # Each life has a folder of its own for the lock: a killed process has lost it, ours here has not.
-        lease = Lease(
-            port,
-            self.folder / f"lives-{self.lives}",
-            self.cluster.cluster_id,
-            self.settings.lease_seconds,
-            self.clock,
-            self.pass_time,
-            f"life {self.lives}",
-        )
+        folder = self.folder / f"lives-{self.lives}"
+        seconds = self.settings.lease_seconds
+        owner = f"life {self.lives}"
+        lease = Lease(port, folder, self.cluster_id, seconds, self.clock, self.pass_time, owner)
         lease.acquire()
         try:
             yield lease
@@ -230,15 +186,94 @@ class World:
     def _run(self, store: ExecutionStore, lease: Lease, prepared: PreparedPlan | None, cancel: bool) -> None:
         if self.execution is None:
             assert prepared is not None
-            self.execution = begin(EXECUTOR, store, prepared, self.settings, "{}")
+            self.execution = begin(self.executor, store, prepared, self.settings, "{}")
         checked = Checked(self._remember)
-        runner = runner_of(EXECUTOR, store, self.port, lease, self.execution, sense=self.sense, watch=checked)
+        runner = runner_of(
+            self.executor, store, self.port, lease, self.execution, sense=self.sense, watch=checked
+        )
         if cancel:
             runner.cancel()
         runner.run()
 
-    def _remember(self, state: ReplicasExecutionState) -> None:
+    def _remember(self, state: StateT) -> None:
         self.state = state
+
+    def steps_and_log(self) -> list[str]:
+        """The lives, and the steps of the last state, for the message of a failure."""
+        lines = ["lives:", *self.log, "steps:"]
+        if self.state is not None:
+            lines += [f"  {one.step} {one.state}: {one.reason}" for one in self.state.records]
+            lines.append(f"  {self.state.status}: {self.state.reason}; {getattr(self.state, 'notes', ())}")
+        return lines
+
+
+class World(Lives[ClusterPort, Plan, ReplicasExecutionSettings, ReplicasExecutionState]):
+    """One simulated Kafka cluster, one plan, one script of faults."""
+
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        cluster: SimulatedKafka,
+        plan: Plan,
+        settings: ReplicasExecutionSettings,
+        script: FaultScript,
+        generator: np.random.Generator,
+        lost_fraction: float = 0.0,
+        sense: ReplicaLoadCheck | None = None,
+    ) -> None:
+        self.cluster, self.script = cluster, script
+        self.before = Before.of(cluster)
+        self.watch = Watch({ACTOR}, settings.max_copies_per_broker, throttled=settings.throttle != "none")
+        self.inner = SimulatedPort(cluster, ACTOR)
+        super().__init__(
+            executor=EXECUTOR,
+            seed=seed,
+            folder=folder,
+            port=FlakyPort(self.inner, generator, lost_fraction, self.pass_time),
+            clean_port=self.inner,
+            cluster_id=cluster.cluster_id,
+            plan=plan,
+            settings=settings,
+            generator=generator,
+            sense=sense,
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        """Let virtual time pass, with the faults of the script, and look at every half second."""
+        end = self.cluster.now + seconds
+        while self.cluster.now < end:
+            self.script.advance(self.cluster, min(LOOK_EVERY_SECONDS, end - self.cluster.now))
+            self.watch.look(self.cluster)
+
+    def clock(self) -> float:
+        """Virtual time as seconds since 1970."""
+        return self.inner.now
+
+    def evaluate(self) -> list[str]:
+        """The violations on the way and at the end."""
+        assert self.state is not None
+        # Reassignments of others end, and dead brokers come back.
+        self.pass_time(300.0)
+        self.clear_claims()
+        factors = {(a.topic, a.partition): len(a.after) for a in self.plan.assignments}
+        return [
+            *self.watch.violations[:10],
+            *no_throttle_left(self.cluster, self.before),
+            *cordons_as_they_should_be(self.cluster, self.before, self.state),
+            *no_lease_left(self.cluster),
+            *no_reassignment_left(self.cluster, {ACTOR}),
+            *replication_factor_kept(self.cluster, self.before, factors),
+            *no_partition_offline(self.cluster),
+            *foreign_work_respected(self.cluster, {ACTOR}),
+            *no_copy_sent_to_the_dead(self.cluster, {ACTOR}),
+            *every_step_accounted(self.cluster, self.state),
+        ]
+
+    def __str__(self) -> str:
+        head = f"seed {self.seed}, virtual time {self.cluster.now:.1f}, {self.settings}"
+        history = (f"  {h.at:.2f} {h.actor} {h.verb} {h.subject} {h.detail}" for h in self.cluster.history)
+        return "\n".join([head, "faults:", str(self.script), *self.steps_and_log(), "history:", *history])
 
 
 def random_world(

@@ -8,7 +8,7 @@ import numpy as np
 from simulate.pulsar_admin.cluster import AdminCluster
 from simulate.pulsar_admin.server import AdminBrokers, Fault
 from support.admin_transport import AdminTransport
-from support.invariants import forbidden_changes, violations
+from support.invariants import Checked
 from support.journals import CODECS
 from trimtab.act.bundles.executor import compare, steps_of
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
@@ -29,23 +29,6 @@ SETTINGS = UnloadSettings(
         batch_pause_seconds=0.5, session_timeout_seconds=10.0, external_change_cooldown_seconds=75.0
     ),
 )
-
-
-class Checked:
-    """A watcher that fails at the first unsound state."""
-
-    def __init__(self, also: Callable[[BundlesExecutionState], None] | None = None) -> None:
-        self.last: BundlesExecutionState | None = None
-        self.also = also
-
-    def __call__(self, state: BundlesExecutionState) -> None:
-        """Check one state against the rules and the state before."""
-        assert violations(state) == []
-        if self.last is not None:
-            assert forbidden_changes(self.last, state) == []
-        self.last = state
-        if self.also is not None:
-            self.also(state)
 
 
 class Bed:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.fake_port import FakeCluster
-from support.invariants import forbidden_changes, violations
+from support.invariants import Checked
 from support.journals import CODECS
 from trimtab.act.control import Runner
 from trimtab.act.journal import Journal
@@ -17,23 +17,6 @@ from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecut
 from trimtab.model.replicas.plan import Plan
 
 SETTINGS = ReplicasExecutionSettings(throttle="50000000", initial_backoff_seconds=0.1)
-
-
-class Checked:
-    """A watcher that fails at the first unsound state."""
-
-    def __init__(self, also: Callable[[ReplicasExecutionState], None] | None = None) -> None:
-        self.last: ReplicasExecutionState | None = None
-        self.also = also
-
-    def __call__(self, state: ReplicasExecutionState) -> None:
-        """Check one state against the rules and the state before."""
-        assert violations(state) == []
-        if self.last is not None:
-            assert forbidden_changes(self.last, state) == []
-        self.last = state
-        if self.also is not None:
-            self.also(state)
 
 
 def prepared(

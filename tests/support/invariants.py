@@ -1,8 +1,8 @@
 """What must hold for every state of an execution, and between any two that follow each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trimtab.act.bundles.port import SplitBundle, UnloadBundles
 from trimtab.act.bundles.state import STEP_TRANSITIONS as OF_BUNDLES
@@ -13,6 +13,7 @@ from trimtab.act.replicas.state import STEP_TRANSITIONS as OF_REPLICAS
 from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
 
 _S = TypeVar("_S")
+StateT = TypeVar("StateT", bound=AnyExecution)
 
 STEP_TRANSITIONS: Mapping[str, Mapping[Any, frozenset[Any]]] = {
     "replicas": OF_REPLICAS,
@@ -89,3 +90,20 @@ def _reachable(state: _S, transitions: Mapping[_S, frozenset[_S]], hops: int) ->
     for _ in range(hops):
         reached |= {following for each in reached for following in transitions[each]}
     return reached
+
+
+class Checked(Generic[StateT]):
+    """A watcher that fails at the first unsound state; `also` receives each state."""
+
+    def __init__(self, also: Callable[[StateT], None] | None = None) -> None:
+        self.last: StateT | None = None
+        self.also = also
+
+    def __call__(self, state: StateT) -> None:
+        """Check one state against the rules, and against the state before it."""
+        assert violations(state) == []
+        if self.last is not None:
+            assert forbidden_changes(self.last, state) == []
+        self.last = state
+        if self.also is not None:
+            self.also(state)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.executing import SETTINGS, Checked, assert_clean, prepared
+from support.executing import SETTINGS, assert_clean, prepared
 from support.fake_port import FakeCluster
+from support.invariants import Checked
 from support.journals import CODECS
 from support.plans import REASON, plan_of
 from trimtab.act.control import Runner, begin, prepare, runner_of
