@@ -206,7 +206,7 @@ def test_problems_are_named(tmp_path: Path) -> None:
     assert "broker 3 h3 (fenced)" in text
     assert "served less than half" in text
     assert "3 hours ago" in text
-    assert "figures are old" in text
+    assert "! old figures: keep `trimtab collect`" in text
 
 
 def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
