@@ -213,7 +213,7 @@ async def meet(
             raise InputError(f"{called(who)} has another secret: correct its secret_file; refused")
     if isinstance(who, int):
         if speaker.keys.serving is not None and speaker.keys.verify_hostname:
-            certificate: Mapping[str, Any] | None = writer.get_extra_info("peercert")
+            certificate: Mapping[str, object] | None = writer.get_extra_info("peercert")
             host, _, _ = addresses[who].rpartition(":")
             if not names_host(certificate, host):
                 raise InputError(f"node {who} has a certificate that does not name {host}, its host: refused")
@@ -261,7 +261,7 @@ def watch(writer: asyncio.StreamWriter) -> None:
 
 async def messages_of(
     reader: asyncio.StreamReader, most_bytes: int = MAX_FRAME_BYTES
-) -> AsyncIterator[tuple[int, Any]]:
+) -> AsyncIterator[tuple[int, object]]:
     """Messages of a connection, each with its group, until it ends.
 
     Parameters
@@ -313,7 +313,7 @@ class PeerLink:
         address: str,
         speaker: PeerIdentity,
         to: int,
-        received: Callable[[Any], None] = lambda message: None,
+        received: Callable[[tuple[int, object]], None] = lambda message: None,
         ended: Callable[[], None] = lambda: None,
         refused: Callable[[str], None] = lambda why: None,
     ) -> None:

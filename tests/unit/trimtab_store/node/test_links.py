@@ -60,6 +60,7 @@ def test_frames_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch, li
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await taken_in(reader, writer)
             async for _, told in messages_of(reader):
+                assert isinstance(told, Prepare)
                 found.append(told.ballot[0])
                 if len(found) == 5:
                     for frame in frames[6:]:

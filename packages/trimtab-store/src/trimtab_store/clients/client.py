@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.clients.cluster import StoreConfig
@@ -75,7 +75,7 @@ class StoreClient:
     def _woken(self, now: float) -> Sequence[SendMessage]:
         raise NotImplementedError
 
-    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+    def _handle_response(self, now: float, node: int, message: object) -> Sequence[SendMessage]:
         raise NotImplementedError
 
     def _lost(self, now: float, node: int) -> None:
@@ -87,7 +87,7 @@ class StoreClient:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _on_connected(self, node: int, text: Any) -> None:
+    def _on_connected(self, node: int, text: tuple[int, object]) -> None:
         group, message = text
         if group == self._group:
             self._carry_out(self._handle_response(self._now, node, message))

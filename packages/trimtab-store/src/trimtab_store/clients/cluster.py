@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from zlib import crc32
 
 from trimtab_store.connections import PeerIdentity, PeerLink
@@ -65,7 +65,7 @@ async def query_group_status(cluster: StoreConfig, seconds: float = 2.0) -> Grou
     missing = {(node, group) for node in range(len(cluster.addresses)) for group in range(cluster.groups)}
     complete = asyncio.Event()
 
-    def received(node: int, text: Any) -> None:
+    def received(node: int, text: tuple[int, GroupStatus]) -> None:
         group, message = text
         found.setdefault(node, {})[group] = message
         missing.discard((node, group))

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trimtab_store.clients.client import StoreClient, check_name
 from trimtab_store.clients.cluster import StoreConfig
@@ -151,7 +151,7 @@ class Consumer(StoreClient):
     def _woken(self, now: float) -> Sequence[SendMessage]:
         return self._reading.tick(now)
 
-    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+    def _handle_response(self, now: float, node: int, message: object) -> Sequence[SendMessage]:
         kept = self._reading.committed_offset
         orders, records = self._reading.received(now, node, message)
         if (

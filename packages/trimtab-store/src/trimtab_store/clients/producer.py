@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
-from typing import Any
 
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.clients.client import StoreClient
@@ -126,7 +125,7 @@ class Producer(StoreClient):
             self._fail(self._silence("a message"))
         return self._sending.tick(now) if self._sending.next_deadline() <= now else ()
 
-    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+    def _handle_response(self, now: float, node: int, message: object) -> Sequence[SendMessage]:
         if isinstance(message, ProduceResponse):
             for sequence in self._sending.received(now, node, message):
                 self._response_at = now

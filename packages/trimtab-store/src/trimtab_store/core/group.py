@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
-from typing import Any
 
 from trimtab_store.core.client_requests import ConsumerSessions, GroupMetrics, ProduceQueue
 from trimtab_store.core.lease import MastershipLease
@@ -23,6 +23,7 @@ from trimtab_store.core.messages import (
     ProbeTransfer,
     ProduceRequest,
     StartTransfer,
+    State,
     SyncOffsets,
     TransferEnded,
     TransferMastership,
@@ -73,7 +74,7 @@ class ReplicatedGroup:
         renewal = context.settings.renewal_seconds
         self._try_at = context.now + renewal * ((context.node + number) % context.nodes) / context.nodes
 
-    def recover(self, written: list[Any]) -> None:
+    def recover(self, written: Iterable[object]) -> None:
         """Restore the state that earlier incarnations wrote, or that the store holds."""
         self._recovering = True
         self.log.recover(written)
@@ -201,7 +202,7 @@ class ReplicatedGroup:
             # Asked for here, chosen later if at all: it must not count after anything else has.
             self._be_master(slot)
 
-    def _restore(self, value: tuple[Any, ...]) -> None:
+    def _restore(self, value: State) -> None:
         before = self.state.fence
         self.state.restore(value)
         self.lease.reserve(ends_now=False)
@@ -223,7 +224,7 @@ class ReplicatedGroup:
             self.outgoing_transfer.waiting -= lost
             self.outgoing_transfer.step(self)
 
-    def received(self, sender: int | str, message: Any) -> None:
+    def received(self, sender: int | str, message: object) -> None:
         """Take in a message of this group."""
         match message:
             case ProduceRequest() | ForwardMessage():
@@ -238,7 +239,7 @@ class ReplicatedGroup:
                 if not self.log.received(sender, message):
                     self._handle_transfer(sender, message)
 
-    def _handle_transfer(self, sender: int, message: Any) -> None:
+    def _handle_transfer(self, sender: int, message: object) -> None:
         match message:
             case ProbeTransfer(cycle):
                 if self.lease.held:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from trimtab_store.core.messages import Entry
+from trimtab_store.core.messages import Entry, State
 from trimtab_store.core.node_context import NodeContext
 
 STORE: Final = -2
@@ -24,7 +24,7 @@ class GroupLog(Protocol):
       the mastership that it expected has changed;
     - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
 
-    Any entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
+    object entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
     (`counts_once`), in the order in which they came. It never does so with masterships: the term of one that
     is chosen late is over by then, and everybody waits for it.
 
@@ -46,7 +46,7 @@ class GroupLog(Protocol):
     def without_vote(self) -> str:
         """Why this node does not count in what is chosen, though it could; empty if it does."""
 
-    def recover(self, written: Iterable[Any]) -> None:
+    def recover(self, written: Iterable[object]) -> None:
         """Take in what there was when this life began: what former lives wrote, or what the store holds."""
 
     def propose(self, entry: Entry) -> None:
@@ -58,7 +58,7 @@ class GroupLog(Protocol):
     def catch_up(self, sender: int) -> None:
         """A node has more of the log than this one: learn it, unless it is too early to ask."""
 
-    def received(self, sender: int, message: Any) -> bool:
+    def received(self, sender: int, message: object) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
 
     def settle(self) -> None:
@@ -130,8 +130,8 @@ MakeLog = Callable[
         NodeContext,
         int,
         Callable[[int, Entry], None],
-        Callable[[], tuple[Any, ...]],
-        Callable[[tuple[Any, ...]], None],
+        Callable[[], State],
+        Callable[[State], None],
     ],
     GroupLog,
 ]

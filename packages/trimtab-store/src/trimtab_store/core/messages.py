@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+State = tuple[Any, ...]
+"""The state of a group as a value: `Integers` of `core.state`, or `WholeCluster` of `core.token`."""
 Nonce = tuple[int, int]
 """Incarnation of a process (unique on its node), and a count within it."""
 
@@ -195,7 +197,7 @@ class GroupSnapshot(NamedTuple):
     """The state of a group after slot `slot`; on the wire and on disk."""
 
     slot: int
-    state: tuple[Any, ...]
+    state: State
 
 
 # ---------------------------------------------------------------- nodes about transfers
@@ -482,7 +484,7 @@ class WriteLog(NamedTuple):
     """Append to the log of the node, without waiting for the disk."""
 
     group: int
-    written: Any
+    written: object
 
 
 class SendMessage(NamedTuple):
@@ -520,7 +522,7 @@ class StoreSnapshot(NamedTuple):
 
     slot: int
     cut: int
-    state: tuple[Any, ...]
+    state: State
 
 
 # ---------------------------------------------------------------- told

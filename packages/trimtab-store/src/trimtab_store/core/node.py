@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 from trimtab_common.errors import SettingsError
 from trimtab_store.core.group import ReplicatedGroup
@@ -85,7 +85,7 @@ class StoreNode:
         incarnation: int,
         now: float,
         settings: StoreSettings,
-        written: Mapping[int, list[Any]] | None = None,
+        written: Mapping[int, Sequence[object]] | None = None,
         engine: ConsensusEngine = EMBEDDED,
         map_in_store: bool = False,
     ) -> None:
@@ -160,7 +160,7 @@ class StoreNode:
             group.received(sender, message)
             self._dues[number] = group.next_deadline()
 
-    def _of_cluster(self, sender: int | str, message: Any) -> None:
+    def _of_cluster(self, sender: int | str, message: object) -> None:
         if not isinstance(sender, int):
             self.token.client_says(message, self.maps.newest)
         elif isinstance(message, NodeHeartbeat):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from trimtab_common.errors import SettingsError
 from trimtab_store.core.messages import Effect, Nonce, SendMessage, StoreRequest, WriteLog
@@ -65,16 +64,16 @@ class NodeContext:
         self._nonces += 1
         return self.incarnation, self._nonces
 
-    def send(self, to: int | str, group: int, message: Any, *, synced: bool = False) -> None:
+    def send(self, to: int | str, group: int, message: object, *, synced: bool = False) -> None:
         """Add a message to the effects."""
         self.orders.append(SendMessage(to, group, message, synced))
 
-    def broadcast(self, group: int, message: Any, *, synced: bool = False) -> None:
+    def broadcast(self, group: int, message: object, *, synced: bool = False) -> None:
         """Order a message to every other node."""
         for node in self.peers:
             self.send(node, group, message, synced=synced)
 
-    def write(self, group: int, written: Any) -> None:
+    def write(self, group: int, written: object) -> None:
         """Order that something is appended to the log."""
         self.orders.append(WriteLog(group, written))
 

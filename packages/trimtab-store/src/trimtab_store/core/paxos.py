@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from trimtab_common.errors import InputError
 from trimtab_store.core.log import CatchUpRetry
@@ -34,6 +34,7 @@ from trimtab_store.core.messages import (
     Rejected,
     Rejoin,
     Rejoined,
+    State,
     counts_once,
     entry_bytes,
 )
@@ -437,7 +438,7 @@ class RetainedLog(Generic[LocationT]):
         self.accepted: dict[int, LocationT] = {}
         self.upto = 0
 
-    def absorb(self, written: Any, place: LocationT) -> list[LocationT]:
+    def absorb(self, written: object, place: LocationT) -> list[LocationT]:
         """Take in the next line, which stands at a place; the places that are needed no more.
 
         Raises
@@ -523,8 +524,8 @@ class PaxosLog:
         context: NodeContext,
         group: int,
         apply: Callable[[int, Entry], None],
-        snapshot: Callable[[], tuple[Any, ...]],
-        restore: Callable[[tuple[Any, ...]], None],
+        snapshot: Callable[[], State],
+        restore: Callable[[State], None],
     ) -> None:
         self._context, self._group = context, group
         self._apply, self._snapshot, self._restore = apply, snapshot, restore
@@ -537,7 +538,7 @@ class PaxosLog:
         self._ahead: int | None = None
         self._left_at: int | None = None
 
-    def recover(self, written: Iterable[Any]) -> None:
+    def recover(self, written: Iterable[object]) -> None:
         """Take in what this node wrote down in former lives, in order."""
         acceptor, upto = self.acceptor, 0
         for one in written:
@@ -603,7 +604,7 @@ class PaxosLog:
         ask_at = inf if self._ahead is None else self._catch_up_retry.may_ask_at(self.applied)
         return min(self.proposer.next_deadline(), self.rejoining.next_deadline(), ask_at)
 
-    def received(self, sender: int, message: Any) -> bool:
+    def received(self, sender: int, message: object) -> bool:
         """Take in a message of Paxos; False if it is none."""
         match message:
             case Prepare():

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from trimtab_store.core.log import STORE, CatchUpRetry
 from trimtab_store.core.messages import (
@@ -21,6 +20,7 @@ from trimtab_store.core.messages import (
     Nonce,
     ReadEntries,
     SnapshotStored,
+    State,
     StoreRequest,
     StoreSnapshot,
     counts_once,
@@ -79,8 +79,8 @@ class StoreLog:
         context: NodeContext,
         group: int,
         apply: Callable[[int, Entry], None],
-        snapshot: Callable[[], tuple[Any, ...]],
-        restore: Callable[[tuple[Any, ...]], None],
+        snapshot: Callable[[], State],
+        restore: Callable[[State], None],
     ) -> None:
         self._context, self._group = context, group
         self._apply, self._snapshot, self._restore = apply, snapshot, restore
@@ -94,7 +94,7 @@ class StoreLog:
         self._response_at = context.now
         self._turning = False
 
-    def recover(self, written: Iterable[Any]) -> None:
+    def recover(self, written: Iterable[object]) -> None:
         """Take in what the store holds."""
         for one in written:
             self.received(STORE, one)
@@ -180,7 +180,7 @@ class StoreLog:
 
     # ------------------------------------------------------------ learning
 
-    def received(self, sender: int, message: Any) -> bool:
+    def received(self, sender: int, message: object) -> bool:
         """Take in what the store tells; False for anything else."""
         if sender != STORE:
             return False

@@ -7,7 +7,7 @@ Versions of the preferred map are entries of the same log.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 from trimtab_store.core.lease import MastershipLease
@@ -23,6 +23,7 @@ from trimtab_store.core.messages import (
     MapChanged,
     MapIs,
     PublishMap,
+    State,
     claims_bytes,
 )
 from trimtab_store.core.node_context import NodeContext
@@ -186,7 +187,7 @@ class TransferToken:
         self.group = CLUSTER
         self.log.propose(AcquireToken(self._context.node, CLUSTER, self._context.nonce(), self.version))
 
-    def client_says(self, message: Any, observation: MapChanged) -> None:
+    def client_says(self, message: object, observation: MapChanged) -> None:
         """A client wants to know the map, or to publish one, or its claim.
 
         Parameters
@@ -235,7 +236,7 @@ class TransferToken:
     def _snapshot(self) -> WholeCluster:
         return (self.version, *self.registry.snapshot())
 
-    def _restore(self, value: tuple[Any, ...]) -> None:
+    def _restore(self, value: State) -> None:
         self.version, *published = value
         self.registry.restore(*published)
         # Who holds it since when is not told: it is left alone for a whole term.

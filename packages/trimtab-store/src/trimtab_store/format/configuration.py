@@ -151,7 +151,7 @@ FORMAT: Final = "trimtab/masters-node/1"
 STORE: Final = "store"
 """In the place of a path: the preferred map is in the store itself."""
 MAX_BATCH_BYTES: Final = 512 << 10
-Shared = tuple[tuple[str, Any], ...]
+Shared = tuple[tuple[str, object], ...]
 """Names and values that all nodes of a cluster must have alike."""
 ELECTIONS: Final = 2.0
 """Elections that etcd may need until a call comes through again: 2.03 s were measured with one of a second,
@@ -270,7 +270,7 @@ def read_configuration(path: Path) -> NodeConfiguration:
     return found if found.engine == "embedded" else _on_etcd(path, found)
 
 
-def _reject_unknown(path: Path, values: Any) -> None:
+def _reject_unknown(path: Path, values: object) -> None:
     """A key that nobody reads was meant for something; another format may have others."""
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         return

@@ -390,9 +390,9 @@ class NodeLog:
 
     def __init__(self, path: Path, cluster: str, node: int, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.path, self._cluster, self._node, self._segment_bytes = path, cluster, node, segment_bytes
-        self.recovered: dict[int, list[Any]] = {}
+        self.recovered: dict[int, list[object]] = {}
         self.torn_bytes = 0
-        self._lines: defaultdict[int, RetainedLog[Any]] = defaultdict(RetainedLog)
+        self._lines: defaultdict[int, RetainedLog[object]] = defaultdict(RetainedLog)
         self._retained: defaultdict[int, RetainedLog[FrameLocation]] = defaultdict(RetainedLog)
         self._needed_bytes = 0
         self._pending: list[bytes] = []
@@ -479,7 +479,7 @@ class NodeLog:
 
     # ------------------------------------------------------------ while it runs
 
-    def write(self, group: int, written: Any) -> None:
+    def write(self, group: int, written: object) -> None:
         """Take a line in; it is on disk after the next `sync`.
 
         Raises
@@ -565,7 +565,7 @@ class NodeLog:
         self._file = begin(segment_path(self.path, number), first)
         self._number, self._offset = number, len(first)
 
-    def _note(self, group: int, written: Any, place: FrameLocation) -> None:
+    def _note(self, group: int, written: object, place: FrameLocation) -> None:
         self._needed_bytes += place.length
         for freed in self._retained[group].absorb(written, place):
             self._needed_bytes -= freed.length

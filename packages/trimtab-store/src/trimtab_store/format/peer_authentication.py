@@ -31,7 +31,7 @@ VALUE_CHARACTERS: Final = 32
 
 def hello_of(
     cluster: str, who: int | str, to: int, incarnation: int = 0, shared: Shared = ()
-) -> tuple[Any, ...]:
+) -> tuple[object, ...]:
     """The caller's first message: of which cluster, who it is, and which node it wants.
 
     Parameters
@@ -48,7 +48,7 @@ def rejection_frame(why: str) -> bytes:
     return encoded((FORMAT, why.encode()[:MAX_REJECTION_BYTES].decode(errors="ignore")))
 
 
-def may_learn_reason(hello: Any, secret: bytes) -> bool:
+def may_learn_reason(hello: object, secret: bytes) -> bool:
     """Whether a caller that has proved nothing is told why it is refused.
 
     Where there is a secret, a stranger learns which version this is, and no more.
@@ -59,13 +59,13 @@ def may_learn_reason(hello: Any, secret: bytes) -> bool:
     return False
 
 
-def _read_rejection(text: Any, to: int) -> None:
+def _read_rejection(text: object, to: int) -> None:
     match text:
         case (str(form), str(why)) if form.startswith(KIND):
             raise InputError(f"node {to} refuses: {_plain(why)}")
 
 
-def answer_to(hello: Any, transfer: Any, secret: bytes, to: int) -> bytes:
+def answer_to(hello: object, transfer: object, secret: bytes, to: int) -> bytes:
     """The caller's proof, as a frame.
 
     Raises
@@ -80,7 +80,7 @@ def answer_to(hello: Any, transfer: Any, secret: bytes, to: int) -> bytes:
     raise InputError(f"node {to} does not speak {FORMAT}: run the same version of trimtab there")
 
 
-def verify_proof(text: Any, hello: Any, transfer: Any, secret: bytes, to: int) -> None:
+def verify_proof(text: object, hello: object, transfer: object, secret: bytes, to: int) -> None:
     """Hear the node's proof.
 
     Raises
@@ -95,7 +95,7 @@ def verify_proof(text: Any, hello: Any, transfer: Any, secret: bytes, to: int) -
     raise InputError(f"node {to} does not know the secret: correct the secret_file there or here")
 
 
-def identify(hello: Any, cluster: str, node: int, nodes: int) -> int | str:
+def identify(hello: object, cluster: str, node: int, nodes: int) -> int | str:
     """The node or client of a connection's first message, to a node.
 
     Raises
@@ -132,7 +132,7 @@ def identify(hello: Any, cluster: str, node: int, nodes: int) -> int | str:
     raise InputError(f"a connection did not begin as {FORMAT} does: refused")
 
 
-def _is_genuine(who: int | str, own: list[Any]) -> bool:
+def _is_genuine(who: int | str, own: list[object]) -> bool:
     """Whether behind who it is stands what a node, or a client, says of itself."""
     match own:
         case [int(), tuple()]:
@@ -165,7 +165,7 @@ def agree(hello: Any, shared: Shared, node: int) -> None:
         )
 
 
-def differences(theirs: dict[str, Any], own: dict[str, Any]) -> str:
+def differences(theirs: dict[str, object], own: dict[str, object]) -> str:
     """Names whose values differ, with both; empty if there is none. What one side lacks differs too."""
     return ", ".join(
         f"{_quote(name)} {_quote(theirs.get(name))} instead of {_quote(own.get(name))}"
@@ -174,7 +174,7 @@ def differences(theirs: dict[str, Any], own: dict[str, Any]) -> str:
     )
 
 
-def _quote(value: Any) -> str:
+def _quote(value: object) -> str:
     shown = f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
     return _plain(shown[:VALUE_CHARACTERS])
 
@@ -189,11 +189,11 @@ def called(who: int | str) -> str:
     return f"node {who}" if isinstance(who, int) else f"client {who[:NAME_CHARACTERS]!r}"
 
 
-def proof(secret: bytes, side: str, hello: Any, transfer: Any) -> bytes:
+def proof(secret: bytes, side: str, hello: object, transfer: object) -> bytes:
     """That a side knows the secret; empty without one."""
     return hmac.digest(secret, encoded((side, hello, transfer)), "sha256") if secret else b""
 
 
-def right(values: bytes, secret: bytes, side: str, hello: Any, transfer: Any) -> bool:
+def right(values: bytes, secret: bytes, side: str, hello: object, transfer: object) -> bool:
     """Whether a proof is that of a side."""
     return hmac.compare_digest(values, proof(secret, side, hello, transfer))

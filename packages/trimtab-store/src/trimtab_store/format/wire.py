@@ -21,11 +21,13 @@ from trimtab_store.core.messages import NAME_BYTES, FetchRequest, GroupSnapshot,
 from trimtab_store.core.state import Integers
 from trimtab_store.core.token import CLUSTER, WholeCluster
 
+Fields = tuple[Any, ...]
+"""The fields of a message."""
 MAX_EXACT_FLOAT: Final = 1 << 62
 """Numbers stay this far from zero, or nearer: whoever adds one to them can still write them down."""
 MAX_INTEGER: Final = 1e300
 """No infinity, and nothing that is no number."""
-_PLAIN: Final[dict[Any, Any]] = {
+_PLAIN: Final[dict[object, object]] = {
     int: Annotated[int, msgspec.Meta(ge=-MAX_EXACT_FLOAT, le=MAX_EXACT_FLOAT)],
     float: Annotated[float, msgspec.Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)],
     str: str,
@@ -40,7 +42,7 @@ class _TaggedUnion(type):
 
     kinds: frozenset[type]
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         return type(value) in cls.kinds
 
 
@@ -56,7 +58,7 @@ def form_of(hint: Any) -> Any:
 
 
 @cache
-def _bounded(kind: type[tuple[Any, ...]]) -> type[tuple[Any, ...]]:
+def _bounded(kind: type[Fields]) -> type[Fields]:
     """A message inside another: msgspec reads it by the types of its fields, so these get their bounds."""
     forms = {name: form_of(hint) for name, hint in get_type_hints(kind).items()}
     return type(kind.__name__, (kind,), {"__slots__": (), "__annotations__": forms})
@@ -67,18 +69,18 @@ def fields_of(kind: type) -> Any:
     return tuple[tuple(form_of(hint) for hint in get_type_hints(kind).values())]  # type: ignore[misc]
 
 
-def _has_union(hint: Any) -> bool:
+def _has_union(hint: object) -> bool:
     """Whether values of a type hold one of several kinds of entries, which is told by its number."""
     if isinstance(hint, UnionType) or hint is Any:
         return True
     return any(_has_union(one) for one in get_args(hint)) or any(map(_has_union, _hints_of(hint)))
 
 
-def _hints_of(hint: Any) -> list[Any]:
+def _hints_of(hint: object) -> list[object]:
     return list(get_type_hints(hint).values()) if isinstance(hint, type) and issubclass(hint, tuple) else []
 
 
-NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
+NUMBERED: Final[dict[int, type[Fields]]] = {
     1: messages.Prepare, 2: messages.Promise, 3: messages.Rejected, 4: messages.Accept, 5: messages.Accepted,
     6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.GroupSnapshot,
     10: messages.NodeHeartbeat,
@@ -114,7 +116,7 @@ class TornFrameError(Exception):
     """A frame is not all there, or not what was written."""
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: object) -> object:
     """A value as msgspec can write it: a message is its number and its fields, which go as they are."""
     if not isinstance(value, tuple):
         return value
@@ -126,7 +128,7 @@ def _packed(value: Any) -> Any:
     return msgspec.msgpack.Ext(code, _ENCODER.encode(fields))
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple([_tuples(one) for one in value]) if isinstance(value, list) else value
 
 
@@ -149,12 +151,12 @@ def _other_fields(kind: type, error: Exception) -> InputError:
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
-_FIELDS: Final[dict[type, Callable[[memoryview], tuple[Any, ...]]]] = {
+_FIELDS: Final[dict[type, Callable[[memoryview], Fields]]] = {
     kind: msgspec.msgpack.Decoder(fields_of(kind), ext_hook=_extension).decode for kind in NUMBERED.values()
 }
 
 
-def encoded(value: Any) -> bytes:
+def encoded(value: object) -> bytes:
     """A frame.
 
     Raises
@@ -221,7 +223,7 @@ _STATE: Final = form_of(Integers)
 _CLUSTER: Final = form_of(WholeCluster)
 
 
-def checked_message(text: Any) -> tuple[int, Any]:
+def checked_message(text: object) -> tuple[int, Any]:
     """The group and the message, of a frame whose fields have their types.
 
     Raises

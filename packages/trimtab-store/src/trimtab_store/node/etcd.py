@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from trimtab_common.errors import ConnectError, InputError, NodeError
 from trimtab_common.extras import Extras
@@ -32,6 +32,9 @@ from trimtab_store.format.configuration import Shared
 from trimtab_store.format.peer_authentication import differences
 from trimtab_store.format.wire import TornFrameError, encoded, frames
 from trimtab_store.node.health_monitor import RateLimitedLogger
+
+if TYPE_CHECKING:
+    import aetcd
 
 _EXTRAS: Final = Extras("trimtab-store", {"aetcd": "etcd"})
 OPTIONS: Final = {
@@ -124,7 +127,7 @@ class EtcdClient:
     # ------------------------------------------------------------ calls
 
     async def transact(
-        self, compare: Sequence[Any], success: Sequence[Any], failure: Sequence[Any] = ()
+        self, compare: Sequence[object], success: Sequence[object], failure: Sequence[object] = ()
     ) -> tuple[bool, list[Any]]:
         """Whether all comparisons held, and the answer to each operation that was carried out.
 
@@ -151,7 +154,7 @@ class EtcdClient:
         found = await self._call(lambda client: client.get_range(start, end))
         return found.header.revision, [pair(one) for one in sorted(found.kvs, key=lambda one: one.key)]
 
-    async def _call(self, do: Callable[[Any], Awaitable[Answer]]) -> Answer:
+    async def _call(self, do: Callable[[aetcd.Client], Awaitable[Answer]]) -> Answer:
         at = self._at
         try:
             # A connection that is being made counts too: aetcd's own limit begins behind it.
@@ -219,6 +222,8 @@ def pair(found: Any) -> KeyValue:
     return KeyValue(bytes(found.key), bytes(found.value), found.create_revision, found.mod_revision)
 
 
+StoreRead = EntriesRead | GroupSnapshot
+"""A part of a log as it is read from etcd."""
 PAGE_SLOTS: Final = 64
 """Read at once: a batch has 128 KiB at most, or so."""
 CHUNK_BYTES: Final = 512 << 10
@@ -260,7 +265,7 @@ class EtcdLog:
         self._reading: set[int] = set()
         self._keeping = asyncio.Lock()
 
-    async def start(self) -> dict[int, list[Any]]:
+    async def start(self) -> dict[int, list[StoreRead]]:
         """Group to what its log holds; waits for etcd as long as it takes.
 
         Raises
@@ -335,7 +340,7 @@ class EtcdLog:
             case StoreSnapshot():
                 self._begin(self._keep(group, asked))
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -393,9 +398,9 @@ class EtcdLog:
         """The revision of the store."""
         return (await self._client.range(self._prefix, self._prefix + b"\0"))[0]
 
-    async def _read(self, group: int, since: int) -> list[Any]:
+    async def _read(self, group: int, since: int) -> list[StoreRead]:
         """What stands in the slots from one on, behind a snapshot if they are cut off there."""
-        told: list[Any] = []
+        told: list[StoreRead] = []
         while True:
             until = self._key(group, since + PAGE_SLOTS)
             _, page = await self._client.range(self._key(group, since), until)

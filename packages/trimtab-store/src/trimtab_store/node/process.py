@@ -10,9 +10,9 @@ import asyncio
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -173,7 +173,7 @@ class NodeProcess:
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
 
-    def _started(self, written: Mapping[int, list[Any]]) -> StoreNode:
+    def _started(self, written: Mapping[int, Sequence[object]]) -> StoreNode:
         told = self._configuration
         return StoreNode(
             told.node,
