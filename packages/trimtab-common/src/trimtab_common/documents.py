@@ -66,7 +66,7 @@ def format_error(
     at: str,
     fault: msgspec.ValidationError,
     value: object,
-    kind: Any,
+    kind: object,
     names: tuple[str, ...] = (),
     add: str = "add it",
 ) -> InputError:
@@ -137,7 +137,7 @@ def quote(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def shape_of(fault: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
+def shape_of(fault: msgspec.ValidationError, kind: object) -> tuple[str, str]:
     """Split msgspec's message into (what was expected, JSON path below the value that was converted).
 
     Parameters
@@ -153,7 +153,7 @@ def shape_of(fault: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
     return _expectation(match["what"]), below
 
 
-def document_bytes(fields: dict[str, Any]) -> bytes:
+def document_bytes(fields: dict[str, object]) -> bytes:
     """The canonical text of a document: an element of a list of records a line, all else on one line."""
     return (
         "{" + ",\n ".join(f'"{name}": {text_of(value)}' for name, value in fields.items()) + "}\n"
@@ -187,12 +187,12 @@ def _expectation(what: str) -> str:
     return what
 
 
-def _choices(kind: Any, at: str) -> list[str]:
+def _choices(kind: object, at: str) -> list[str]:
     """The texts of the enumeration that a type has at a path in it."""
     return [str(member) for member in _type_at(kind, at).cls]
 
 
-def _type_at(kind: Any, at: str) -> Any:
+def _type_at(kind: object, at: str) -> Any:
     """What msgspec tells of the type that a type has at a path in it."""
     found: Any = msgspec.inspect.type_info(kind)
     for step in _STEP.finditer(at):
@@ -203,7 +203,7 @@ def _type_at(kind: Any, at: str) -> Any:
     return found
 
 
-def _members(found: Any) -> tuple[Any, ...]:
+def _members(found: object) -> tuple[Any, ...]:
     """The types that a value may have."""
     members: tuple[Any, ...] = getattr(found, "types", (found,))
     return members

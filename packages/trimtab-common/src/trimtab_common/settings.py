@@ -208,11 +208,11 @@ def bind(kind: type[T], table: Table, section: str, folder: Path, also: tuple[st
 
 def values_of(
     kind: type[T], table: Table, section: str, folder: Path, also: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The values of a section by field; parameters and errors as in `bind`, `kind` itself is not made."""
     fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", kind))}
     hints = typing.get_type_hints(kind, include_extras=True)
-    bound: dict[str, Any] = {}
+    bound: dict[str, object] = {}
     for name, given in table.items():
         dotted = f"{section}.{name}"
         if name.startswith("x_"):
@@ -224,14 +224,14 @@ def values_of(
                 raise SettingsError(
                     f"{given.origin}: {dotted} is {quote(given.value)}, expected a table; write [{dotted}]"
                 )
-            bound[name] = bind(typing.cast("type[Any]", hints[name]), given, dotted, folder)
+            bound[name] = bind(typing.cast("type[object]", hints[name]), given, dotted, folder)
         else:
             bound[name] = convert(given, hints[name], dotted, folder, secret=not fields[name].repr)
     return bound
 
 
 def convert(
-    values: SettingValue | Table, kind: Any, dotted: str, folder: Path, *, secret: bool = False
+    values: SettingValue | Table, kind: object, dotted: str, folder: Path, *, secret: bool = False
 ) -> Any:
     """One value as the type of its field; a secret is taken as it is written, and never shown.
 
@@ -251,7 +251,9 @@ def convert(
     raise refusal
 
 
-def _checked(candidate: object, kind: Any, dotted: str, subject: str, folder: Path, *, secret: bool) -> Any:
+def _checked(
+    candidate: object, kind: object, dotted: str, subject: str, folder: Path, *, secret: bool
+) -> Any:
     if any(isinstance(number, float) and not math.isfinite(number) for number in _flat(candidate)):
         raise SettingsError(f"{subject} is {candidate}, expected a finite number; correct it there")
     try:
@@ -489,7 +491,7 @@ def load_settings(
         If the file is no TOML, a section or key is unknown, or a value has the wrong type or is out of range.
     """
     unchecked = read_unchecked(path, overrides, environ, sections)
-    levels: dict[str, Any] = {}
+    levels: dict[str, object] = {}
     for name, one in sections.items():
         if isinstance(one, Section):
             levels[name] = unchecked.bound(one)
@@ -512,7 +514,7 @@ def check_section(settings: Settings, section: Section[T]) -> T | None:
     return settings.bound(section)
 
 
-def _is_required(field: Field[Any]) -> bool:
+def _is_required(field: Field[object]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
@@ -622,7 +624,7 @@ def _path_of(variable: str, rest: str, paths: list[tuple[str, ...]] | None) -> t
 
 
 def _put(
-    table: Table, name: str, section: Section[Any] | None, path: tuple[str, ...], values: SettingValue
+    table: Table, name: str, section: Section[object] | None, path: tuple[str, ...], values: SettingValue
 ) -> None:
     """Lay a value over those of a table, at the path of its key."""
     for depth, key in enumerate(path[:-1]):

@@ -151,7 +151,7 @@ class OrderedConsumer:
         self._handler, self._marks = handler, marks
         self._process = uuid4().hex
         self._receiver = OrderedReceiver(settings.ordering)
-        self._messages: dict[tuple[int, int], tuple[OrderedRecord, bool, Any]] = {}
+        self._messages: dict[tuple[int, int], tuple[OrderedRecord, bool, object]] = {}
         self._ready: deque[tuple[int, int]] = deque()
         self._answers: SimpleQueue[Callable[[], list[ReceiverOrder]]] = SimpleQueue()
         self._hashes, self._ticked, self._polled_at, self._requested = Hashes(), 0.0, True, False
@@ -202,7 +202,12 @@ class OrderedConsumer:
         self._assigned = tuple(sorted(self._receiver.lanes))
 
     def received(
-        self, partition: int, offset: int, key: bytes | None, headers: Sequence[tuple[str, Any]], message: Any
+        self,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        headers: Sequence[tuple[str, object]],
+        message: object,
     ) -> None:
         """A record came; what is released by it waits until `turn`.
 
@@ -371,7 +376,7 @@ class OrderedConsumer:
                 self._keep(partition, done)
         self._failed = False
 
-    def _effect(self, place: tuple[int, int], record: OrderedRecord, fill: bool, message: Any) -> None:
+    def _effect(self, place: tuple[int, int], record: OrderedRecord, fill: bool, message: object) -> None:
         sequence = record.stamp.sequence
         if sequence:
             name = self._stream_name(record.stream)
@@ -434,7 +439,7 @@ class OrderedConsumer:
 
     # -- what is dropped or held
 
-    def _stamp(self, partition: int, offset: int, data: Any) -> tuple[str, Stamp, bool]:
+    def _stamp(self, partition: int, offset: int, data: object) -> tuple[str, Stamp, bool]:
         """Producer, stamp, and whether it is a fill; a stamp that was not written for this topic is none."""
         place = f"partition {partition}, offset {offset}"
         try:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from trimtab_common.errors import SettingsError
 from trimtab_keys.core.order.messages import OrderingConfig
@@ -50,7 +49,7 @@ class RoutingConfig:
         If a time is not above 0, heartbeats are too rare, or both places are given.
     """
 
-    connection: Mapping[str, Any]
+    connection: Mapping[str, object]
     tables_topic: str | None = None
     table_file: Path | None = None
     base: int | None = None
@@ -119,7 +118,7 @@ class LoadConfig:
         If a value is out of its range, or a name is empty.
     """
 
-    connection: Mapping[str, Any]
+    connection: Mapping[str, object]
     topic: str
     group: str
     capacity_per_second: float | None = None

@@ -253,21 +253,6 @@ class PartitionLoadView:
         If there is no partition.
     """
 
-    __slots__ = (
-        "base",
-        "capacity",
-        "connections",
-        "content",
-        "keys",
-        "load",
-        "members",
-        "observations",
-        "rate",
-        "record_bytes",
-        "requested_partitions",
-        "spare",
-    )  # fmt: skip
-
     def __init__(self, partitions: int, *, spare: int = 0, capacity: float = inf) -> None:
         if partitions < 1:
             raise InputError(f"a topic has {partitions} partitions to choose from, expected 1 or more")

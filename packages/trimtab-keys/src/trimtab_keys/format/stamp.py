@@ -100,7 +100,7 @@ def _version(data: Any) -> int:
     return version if isinstance(version, int) else 0
 
 
-def stamp_in(headers: Sequence[tuple[str, Any]]) -> Any:
+def stamp_in(headers: Sequence[tuple[str, object]]) -> Any:
     """The value of the header that holds the stamp; None where there is none.
 
     The last one counts, as for Kafka's own clients: a program may have copied another record's headers, and

@@ -110,7 +110,7 @@ def broker_arguments(
     return found
 
 
-def _server(clusters: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
+def _server(clusters: Mapping[str, object], name: str | None) -> Mapping[str, object]:
     """The table of the server that is chosen, or of the only one; empty if there is none."""
     servers = {
         one: table
@@ -527,7 +527,7 @@ class BalancedBroker(AsyncBroker):
         if envelope.class_name in self._declared or len(self._declared) < CLASSES_MAX:
             self._declared[envelope.class_name] = envelope.weight
 
-    def _labels(self, message: BrokerMessage) -> Mapping[str, Any]:
+    def _labels(self, message: BrokerMessage) -> Mapping[str, object]:
         """Labels, without a weight that is but that of the task, where a measured one is published."""
         labels = message.labels
         if "weight" not in labels or not self.learned:

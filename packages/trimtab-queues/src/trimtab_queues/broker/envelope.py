@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 from taskiq import TaskiqMessage, TaskiqMiddleware
 
@@ -77,7 +77,7 @@ _ACCEPTED_LABEL: Final = "_accepted_id"
 """Tells messages with the same idempotency key apart; retries carry that of their message along."""
 
 
-def origin_of(labels: Mapping[str, Any]) -> MessageOrigin:
+def origin_of(labels: Mapping[str, object]) -> MessageOrigin:
     """A retry of a scheduled message has the labels of both, and is a retry."""
     if any(name in labels for name in _RETRY_LABELS):
         return MessageOrigin.RETRY
@@ -95,7 +95,7 @@ class AcceptedIds(TaskiqMiddleware):
         return message
 
 
-def _idempotency_key(labels: Mapping[str, Any], task_id: str) -> str:
+def _idempotency_key(labels: Mapping[str, object], task_id: str) -> str:
     """The key of a sender is the label alone; a run by a schedule or a retry is a message of its own.
 
     The same retry sent twice, by a worker that died in between and the one that went on, has one key.
@@ -134,7 +134,7 @@ def envelope_of(
     task_id: str,
     task_name: str,
     body: bytes,
-    labels: Mapping[str, Any],
+    labels: Mapping[str, object],
     weights: Mapping[str, float],
     default_weight: float,
 ) -> Envelope:

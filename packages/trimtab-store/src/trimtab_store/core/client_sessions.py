@@ -62,31 +62,6 @@ class ProducerSession:
         be stored.
     """
 
-    __slots__ = (
-        "_accepted",
-        "_again",
-        "_attempts",
-        "_client",
-        "_group",
-        "_last_attempt",
-        "_most_again",
-        "_nodes",
-        "_pause",
-        "_producer",
-        "_requested_at",
-        "_round_at",
-        "_sent",
-        "_suspected",
-        "_timeout",
-        "_topic",
-        "_try_at",
-        "last",
-        "master",
-        "open",
-        "sent",
-        "unfit",
-    )  # fmt: skip
-
     def __init__(
         self,
         client: str,
@@ -239,32 +214,6 @@ class ConsumerSession:
     left
         Whether the master has heard that this consumer leaves, and its offset is kept.
     """
-
-    __slots__ = (
-        "_again",
-        "_client",
-        "_consumer",
-        "_group",
-        "_idle",
-        "_keep",
-        "_leaves",
-        "_max_messages",
-        "_most_again",
-        "_next_at",
-        "_nodes",
-        "_number",
-        "_pause",
-        "_requested_at",
-        "_timeout",
-        "_topic",
-        "_upload_at",
-        "committed_offset",
-        "done",
-        "has_capacity",
-        "left",
-        "master",
-        "position",
-    )  # fmt: skip
 
     def __init__(
         self,

@@ -29,16 +29,6 @@ class MastershipLease:
         Until when this node writes in the place of a master, if a transfer names it.
     """
 
-    __slots__ = (
-        "_context",
-        "_released",
-        "_seconds",
-        "_starts",
-        "acting_until",
-        "others_until",
-        "own_until",
-    )  # fmt: skip
-
     def __init__(self, context: NodeContext, seconds: float) -> None:
         self._context, self._seconds = context, seconds
         self._starts: dict[Nonce, float] = {}

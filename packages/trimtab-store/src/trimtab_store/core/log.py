@@ -24,7 +24,7 @@ class GroupLog(Protocol):
       the mastership that it expected has changed;
     - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
 
-    object entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
+    Any entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
     (`counts_once`), in the order in which they came. It never does so with masterships: the term of one that
     is chosen late is over by then, and everybody waits for it.
 

@@ -60,17 +60,6 @@ class Acceptor:
         Whether it may promise and accept: not where this node may have forgotten that it did.
     """
 
-    __slots__ = (
-        "_context",
-        "_first_learned",
-        "_group",
-        "_started_at",
-        "accepted",
-        "base",
-        "promised",
-        "votes",
-    )
-
     def __init__(self, context: NodeContext, group: int) -> None:
         self._context, self._group = context, group
         self.promised: Ballot = NO_BALLOT
@@ -172,23 +161,6 @@ class Proposer:
     in_flight
         Slot to value, until it is chosen.
     """
-
-    __slots__ = (
-        "_acceptor",
-        "_context",
-        "_failures",
-        "_group",
-        "_highest",
-        "_next",
-        "_promises",
-        "_since",
-        "_try_at",
-        "ballot",
-        "first",
-        "in_flight",
-        "leads",
-        "waiting",
-    )  # fmt: skip
 
     def __init__(self, context: NodeContext, group: int, acceptor: Acceptor) -> None:
         self._context, self._group, self._acceptor = context, group, acceptor
@@ -502,22 +474,6 @@ class PaxosLog:
     applied
         The last slot that was applied.
     """
-
-    __slots__ = (
-        "_ahead",
-        "_apply",
-        "_catch_up_retry",
-        "_chosen",
-        "_context",
-        "_group",
-        "_left_at",
-        "_restore",
-        "_snapshot",
-        "acceptor",
-        "applied",
-        "proposer",
-        "rejoining",
-    )  # fmt: skip
 
     def __init__(
         self,

@@ -51,20 +51,6 @@ class GroupState:
         The next offset of each (consumer, topic); it only rises.
     """
 
-    __slots__ = (
-        "_keep_bytes",
-        "_sizes",
-        "begins",
-        "fence",
-        "incarnation",
-        "master",
-        "offsets",
-        "preferred",
-        "sequences",
-        "topics",
-        "version",
-    )  # fmt: skip
-
     def __init__(self, keep_bytes: int = KEEP_BYTES) -> None:
         self._keep_bytes = keep_bytes
         self._sizes: Counter[str] = Counter()

@@ -56,24 +56,6 @@ class StoreLog:
         The last slot that was applied.
     """
 
-    __slots__ = (
-        "_apply",
-        "_catch_up_retry",
-        "_context",
-        "_creating",
-        "_cut",
-        "_first_learned",
-        "_group",
-        "_keep_at",
-        "_response_at",
-        "_restore",
-        "_snapshot",
-        "_try_at",
-        "_turning",
-        "_waiting",
-        "applied",
-    )  # fmt: skip
-
     def __init__(
         self,
         context: NodeContext,
