@@ -185,6 +185,7 @@ def test_a_secured_broker_requires_a_token_and_ends_with_its_owner(own_state):
     with PulsarAdmin(state.connection) as admin:
         assert admin.brokers() == (state.brokers[0].broker_id,)
         cpu = admin.load_report(state.brokers[0].broker_id)["cpu"]
+        assert isinstance(cpu, dict)
         # Where groups are permitted the broker knows its own limit, else the machine's.
         assert (cpu["limit"] == 90.0) == (not state.without_control_groups)
         create_namespaces(admin, WORKLOAD)

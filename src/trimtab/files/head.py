@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -81,7 +81,7 @@ def checked_quality(document: JsonDocument) -> Quality:
     return Quality(found.valid_share, found.oldest_sample_seconds, str(found.cpu), extra)
 
 
-def quality_fields(quality: Quality) -> dict[str, Any]:
+def quality_fields(quality: Quality) -> dict[str, object]:
     """Fields of the quality for a file; the inverse of `checked_quality`."""
     return {
         "valid_share": quality.valid_share,

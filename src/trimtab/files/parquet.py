@@ -39,7 +39,7 @@ def read_columns(path: Path, record: Any) -> Columns:
         If a column is missing, unknown or of a type that does not fit, or a null stands where a value must.
     """
     table = _table(path, record)
-    columns: dict[str, Any] = {}
+    columns: dict[str, object] = {}
     for field in fields_of(record):
         name, column = field.name, table.column(field.name).combine_chunks()
         if not field.optional and (field.listed or not field.null):

@@ -84,8 +84,8 @@ class SnapshotFormat(Generic[SnapshotT]):
     name: str
     kind: type[SnapshotT]
     head: tuple[str, ...]
-    records: Mapping[str, Any]
-    columns: Mapping[str, Any]
+    records: Mapping[str, object]
+    columns: Mapping[str, object]
     build: Callable[[SnapshotSource], SnapshotT]
     contents: Callable[[SnapshotT], SnapshotContents]
     described: Callable[[SnapshotT], str]
@@ -97,7 +97,7 @@ class SnapshotFormat(Generic[SnapshotT]):
         return ("format", "cluster", "taken_at", "quality", *self.head)
 
     @property
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> dict[str, object]:
         """All tables, the small ones first."""
         return {**self.records, **self.columns}
 

@@ -20,7 +20,7 @@ def decision_line(
     at: float,
     unloads: Mapping[str, Sequence[str]],
     destinations: Mapping[str, str],
-    why: Mapping[str, Any],
+    why: Mapping[str, object],
     **more: object,
 ) -> str:
     """One decision as a line, with its end; equal decisions have equal bytes.
@@ -141,9 +141,9 @@ def check_new_folder(path: Path | None) -> None:
             )
 
 
-def reason_document(why: Mapping[str, Any]) -> dict[str, Any]:
+def reason_document(why: Mapping[str, object]) -> dict[str, object]:
     """The numbers that decided as plain JSON values; an infinite one is text, since JSON has none."""
-    found: dict[str, Any] = _finite(why)
+    found: dict[str, object] = _finite(why)
     return found
 
 

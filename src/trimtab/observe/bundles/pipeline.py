@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -121,7 +121,7 @@ def policies_text(cluster: BundlePolicies, group: str | None) -> str:
     group
         Anti-affinity group of the namespace.
     """
-    told: dict[str, Any] = {}
+    told: dict[str, object] = {}
     if cluster.isolation:
         told["isolation"] = [asdict(policy) for policy in cluster.isolation]
     if cluster.failure_domains:

@@ -20,6 +20,7 @@ from trimtab.model.bundles.reports import (
     ResourceUsage,
 )
 from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.lake import instant, microseconds
 from trimtab.observe.lake.parquet import is_complete_file, rows_of_files
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from trimtab.files.store import Location
     from trimtab.observe.lake.lake import Lake
-
-Row = dict[str, Any]
 
 _USAGE: Final = tuple(f"{name}_{part}" for name in BROKER_RESOURCES for part in ("usage", "limit"))
 _STATS: Final = {
@@ -177,7 +176,7 @@ def _report(row: Row, bundles: list[Row]) -> BrokerReport:
         (one for one in bundles if one["has_stats"] and all(_is_valid(one[name]) for name in _STATS)),
         key=lambda one: (_place(one["stats_position"]), one["bundle"]),
     )
-    figures: dict[str, Any] = {name: row[name] or 0.0 for name in TRAFFIC}
+    figures: Row = {name: row[name] or 0.0 for name in TRAFFIC}
     figures |= {
         name: ResourceUsage(row[f"{name}_usage"] or 0.0, row[f"{name}_limit"] or 0.0)
         for name in BROKER_RESOURCES

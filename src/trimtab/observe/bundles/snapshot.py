@@ -34,7 +34,7 @@ from trimtab.model.bundles.snapshot import (
 from trimtab.model.documents import Quality
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import policies_from
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.lake import instant, microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, fields_of, write_snapshots
 from trimtab.observe.steps.cpu_fit import newest_cpu_fit
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import Manifest
 
-
-Row = dict[str, Any]
 
 _CAPACITIES: Final = tuple(f"{name}_capacity" for name in RESOURCES)
 _BROKER: Final = ("broker", "tick", "broker_state", "load_manager", "usage_source", *_CAPACITIES)
@@ -264,7 +262,7 @@ class LoadViews:
     topics: BundleTopics
     base: FloatArray
     method: str
-    model: dict[str, Any]
+    model: Row
     valid_share: float
     extrapolated_share: float
     unknown: int

@@ -26,10 +26,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from trimtab.files.head import unit_seconds
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
+from trimtab.observe.lake.columns import Row
 
 TOTALS = ("offered_bytes_total", "served_bytes_total", "errors_total", "late_total")
 LATENCIES = ("latency_p50_ms", "latency_p99_ms")
@@ -142,7 +142,7 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def _interval(found: dict[str, Any]) -> dict[str, float]:
+def _interval(found: Row) -> dict[str, float]:
     values = (
         sum(part["bytes"] for part in found.get("planned", {}).values()),
         sum(part["bytes"] for part in found.get("done", {}).values()),
@@ -161,6 +161,6 @@ def _instant(at: object) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(at * unit_seconds(at), datetime.UTC)
 
 
-def _numbers(found: dict[str, Any], names: tuple[str, ...]) -> dict[str, float]:
+def _numbers(found: Row, names: tuple[str, ...]) -> dict[str, float]:
     values = {name: float(found[name]) for name in names if found.get(name) is not None}
     return {name: value for name, value in values.items() if math.isfinite(value) and value >= 0}

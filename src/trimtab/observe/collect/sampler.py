@@ -21,7 +21,7 @@ from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import Columns, LakeSink, RowBatch, SampleSink
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab_common.errors import SettingsError
 
 
@@ -62,7 +62,7 @@ class TickSample:
         """Number of rows in all."""
         return sum(len(batch) for batch in self.batches)
 
-    def rows_of(self, kind: str) -> Iterator[dict[str, Any]]:
+    def rows_of(self, kind: str) -> Iterator[Row]:
         """Rows of one kind, values that are not there left out."""
         return (row for batch in self.batches if batch.kind == kind for row in batch.rows())
 

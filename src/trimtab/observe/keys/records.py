@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from trimtab.observe.lake.columns import Row
 from trimtab_keys.core.hashes import MASK, POSITIVE
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def topic_records(
 
 def counted(
     records: DataFrame, groups: int, most: int, recent_seconds: float, passed: Sequence[int] = ()
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]], list[tuple[bytes, int]]]:
+) -> tuple[dict[int, Row], list[Row], list[tuple[bytes, int]]]:
     """What lies in each partition, and the most frequent keys.
 
     Parameters
@@ -125,7 +126,7 @@ def counted(
         )
     finally:
         keys.unpersist()
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for one in sorted(hot, key=lambda row: (-row["records"], bytes(row["key"])))[:most]:
         for place in sorted(one["_in"]):
             rows.append(
@@ -137,8 +138,8 @@ def counted(
     return found, rows, [(bytes(one["key"]), one["partition"]) for one in sample]
 
 
-def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+def _by_partition(keys: DataFrame, groups: int) -> dict[int, Row]:
+    found: dict[int, Row] = {}
     rows = keys.groupBy("partition", "key_group").agg(
         F.sum("records").alias("records"),
         F.sum("bytes").alias("bytes"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
 
 from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.model.documents import Quality
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 from trimtab_keys.core.load import (
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from trimtab.observe.keys.pipeline import KeysPipelineSettings
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import Manifest
-
-Row = dict[str, Any]
 
 MAX_COMPARED: Final = 64
 """With more partitions they are not compared with one another: there would be thousands of figures."""

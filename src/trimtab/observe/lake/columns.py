@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Columns = tuple[tuple[str, str], ...]
 """Name and type of each column of a table."""
+
+Row = dict[str, Any]
+"""A row of raw samples or of a table: values of many types, by column."""
 
 
 def columns(text: str) -> Columns:

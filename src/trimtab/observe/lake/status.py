@@ -16,6 +16,7 @@ import numpy as np
 
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import FloatArray
+from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.lake import instant, microseconds
 from trimtab.observe.lake.parquet import finished_files, source_of
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from trimtab.files.store import Location
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import ManifestEntry
-
-
-Row = dict[str, Any]
 
 
 def newest_rows(
@@ -162,7 +160,7 @@ class ClusterStatus:
     usage: FloatArray
     deviation: FloatArray
     traffic_collapse: bool | None
-    quality: dict[str, Any]
+    quality: Row
 
 
 def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
@@ -294,7 +292,7 @@ def rightly_stamped(lake: Lake, cluster: str) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(meta["taken_at"])
 
 
-def _meta(lake: Lake, cluster: str) -> dict[str, Any]:
+def _meta(lake: Lake, cluster: str) -> Row:
     """The head of the newest snapshot; empty without one."""
     try:
         meta = json.loads((lake.newest_snapshot(cluster) / "meta.json").read_bytes())
@@ -303,7 +301,7 @@ def _meta(lake: Lake, cluster: str) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _quality(meta: dict[str, Any]) -> dict[str, Any]:
+def _quality(meta: Row) -> Row:
     quality = meta.get("quality")
     return quality if isinstance(quality, dict) else {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -17,7 +17,7 @@ from trimtab.model.masters.snapshot import (
     NodeState,
     group_name,
 )
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.masters.pipeline import MastersPipelineSettings
 
-Row = dict[str, Any]
 FIGURES = ("queries_per_second", "bytes_per_second", "messages_per_second", "propose_seconds")
 
 

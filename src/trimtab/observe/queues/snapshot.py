@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from trimtab.files.queues.formats import SNAPSHOT_FORMAT
 from trimtab.model.documents import Quality
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.queues.pipeline import QueuesPipelineSettings
-
-Row = dict[str, Any]
 
 
 def write_newest_snapshots(

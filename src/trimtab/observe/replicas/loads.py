@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, load_value
 from trimtab.model.replicas.snapshot import NO_HOURS
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.snapshots import fields_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RoleLoads:
 
 
 def role_loads(
-    inputs: SnapshotInputs[ReplicasPipelineSettings], placement: SnapshotPlacement, model: dict[str, Any]
+    inputs: SnapshotInputs[ReplicasPipelineSettings], placement: SnapshotPlacement, model: Row
 ) -> RoleLoads:
     """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, maybe empty."""
     settings, tick = inputs.settings, inputs.tick
@@ -229,7 +229,7 @@ def load_forecast(
     inputs: SnapshotInputs[ReplicasPipelineSettings],
     placement: SnapshotPlacement,
     loads: RoleLoads,
-    model: dict[str, Any],
+    model: Row,
 ) -> LoadForecast:
     """The expected load of every partition's roles in each of the next `HOURS` hours.
 

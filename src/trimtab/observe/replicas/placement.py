@@ -19,7 +19,7 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokers,
     ReplicaBrokerState,
 )
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import SECOND, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -252,7 +252,7 @@ def _unreported(
     return np.union1d(ids[partitions.replicas[lacking]], np.setdiff1d(ids, described))
 
 
-def _known_brokers(members: pa.Table) -> dict[int, dict[str, Any]]:
+def _known_brokers(members: pa.Table) -> dict[int, Row]:
     """The newest facts about every broker that was a member lately."""
     names = {
         "cpu_capacity": "cpu",
@@ -260,7 +260,7 @@ def _known_brokers(members: pa.Table) -> dict[int, dict[str, Any]]:
         "network_in_capacity": "in",
         "network_out_capacity": "out",
     }
-    known: dict[int, dict[str, Any]] = {}
+    known: dict[int, Row] = {}
     if not members.num_rows:
         return known
     members = members.set_column(0, "tick", members["tick"].cast(pa.int64()))

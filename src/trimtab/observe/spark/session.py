@@ -171,7 +171,7 @@ class SessionSettings:
     executor_memory: str | None = None
     large_job: bool = False
     packages: tuple[str, ...] = ()
-    conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    conf: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_values(self, lambda name: f"spark.{name}")
@@ -377,7 +377,7 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
     }
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     """Settings by their dotted names, which TOML takes for tables in tables, as Spark wants them."""
     found: dict[str, str] = {}
     for name, value in table.items():

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trimtab.model.load import FloatArray
-from trimtab.observe.lake.columns import ddl
+from trimtab.observe.lake.columns import Row, ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -200,7 +200,7 @@ def fits_of(
     return rows
 
 
-def newest_cpu_fit(inputs: SnapshotInputs[PipelineSettings]) -> dict[str, Any]:
+def newest_cpu_fit(inputs: SnapshotInputs[PipelineSettings]) -> Row:
     """The CPU model of the newest closed window, without Spark.
 
     Returns

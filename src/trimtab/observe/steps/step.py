@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings, Reach, TableStage
-    from trimtab.observe.lake.columns import RawSchema
+    from trimtab.observe.lake.columns import RawSchema, Row
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import Manifest, Ranges
 
@@ -185,7 +185,7 @@ def _to_the_end(manifest: Manifest, stage: TableStage, made: Ranges) -> Ranges:
     return [(made[0][0], max([made[-1][1], *last]))]
 
 
-def ticks_of(samples: DataFrame, form: RawSchema) -> dict[str, Any]:
+def ticks_of(samples: DataFrame, form: RawSchema) -> Row:
     """The distinct ticks of typed samples (microseconds) and when the last one was received.
 
     Returns
@@ -226,9 +226,7 @@ def ticks_of(samples: DataFrame, form: RawSchema) -> dict[str, Any]:
     }
 
 
-def nearest_tick(
-    manifest: Manifest, observation: tuple[int, object] | None, found: Mapping[str, Any]
-) -> int | None:
+def nearest_tick(manifest: Manifest, observation: tuple[int, object] | None, found: Row) -> int | None:
     """The newest tick in the tables, if nothing before it can matter to the samples after it.
 
     That is so where all new ticks lie after it, and it has samples of the same entities as each of them: of

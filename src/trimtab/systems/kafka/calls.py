@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import OwnRates
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -38,7 +41,7 @@ class AdminCalls:
         A `kafka.KafkaAdminClient`.
     """
 
-    def __init__(self, admin: Any) -> None:
+    def __init__(self, admin: KafkaAdminClient) -> None:
         self.admin = admin
 
     def __call__(self, call: Callable[[], _T]) -> _T:
@@ -64,7 +67,7 @@ class AdminCalls:
             # The client's network thread has ended; a new process, with a new client, may do better.
             raise PortError(Failure("Client", str(error))) from error
 
-    def send_to_any(self, request: Any) -> Any:
+    def send_to_any(self, request: object) -> Any:
         """The answer of any broker to a request of the protocol."""
 
         async def send() -> Any:
@@ -72,7 +75,7 @@ class AdminCalls:
 
         return self(lambda: self.admin._manager.run(send))
 
-    def send_to_controller(self, request: Any, top_level_errors: Callable[[Any], Iterable[Any]]) -> Any:
+    def send_to_controller(self, request: object, top_level_errors: Callable[[Any], Iterable[Any]]) -> Any:
         """The controller's answer to a request of the protocol."""
 
         async def send() -> Any:
@@ -135,7 +138,7 @@ class AdminCalls:
         return self._describe(resources, topics)
 
     def _describe(
-        self, resources: list[Any], names: Iterable[str]
+        self, resources: list[object], names: Iterable[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]:
         from kafka import errors
         from kafka.admin import ConfigSourceType
@@ -215,7 +218,7 @@ def failure_of(error: type, message: str) -> Failure:
     return Failure(code, text, transient)
 
 
-def _operations(change: Change) -> dict[str, Any]:
+def _operations(change: Change) -> dict[str, object]:
     from kafka.admin import AlterConfigOp
 
     return {

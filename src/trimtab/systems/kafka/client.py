@@ -12,12 +12,16 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trimtab.systems.kafka.settings import KafkaConnection, split_address
 from trimtab_common.errors import ConnectError
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+    from kafka.net.compat import KafkaNetClient
 
 # The client warns about every retry; without this Python would print those lines on the user's terminal.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -26,8 +30,10 @@ logging.getLogger("kafka").addHandler(logging.NullHandler())
 UNSUPPORTED_MECHANISM = 33
 LARGEST_ANSWER_BYTES = 1_000_000
 
+ClientT = TypeVar("ClientT")
 
-def admin_client(connection: KafkaConnection, **options: Any) -> Any:
+
+def admin_client(connection: KafkaConnection, **options: object) -> KafkaAdminClient:
     """An admin client that has already spoken to the cluster.
 
     Parameters
@@ -61,7 +67,7 @@ def admin_client(connection: KafkaConnection, **options: Any) -> Any:
 
 
 @contextmanager
-def open_admin(connection: KafkaConnection, **options: Any) -> Iterator[Any]:
+def open_admin(connection: KafkaConnection, **options: object) -> Iterator[KafkaAdminClient]:
     """An admin client that is closed at the end; parameters and errors as in `admin_client`."""
     admin = admin_client(connection, **options)
     try:
@@ -70,23 +76,23 @@ def open_admin(connection: KafkaConnection, **options: Any) -> Iterator[Any]:
         admin.close()
 
 
-def producer(connection: KafkaConnection, **options: Any) -> Any:
+def producer(connection: KafkaConnection, **options: object) -> KafkaProducer:
     """A `kafka.KafkaProducer`; errors as in `admin_client`."""
     from kafka import KafkaProducer
 
     return _open(KafkaProducer, connection, options)
 
 
-def consumer(connection: KafkaConnection, **options: Any) -> Any:
+def consumer(connection: KafkaConnection, **options: object) -> KafkaConsumer:
     """A `kafka.KafkaConsumer` without subscription; errors as in `admin_client`."""
     from kafka import KafkaConsumer
 
     return _open(KafkaConsumer, connection, options)
 
 
-def client_options(connection: KafkaConnection) -> dict[str, Any]:
+def client_options(connection: KafkaConnection) -> dict[str, object]:
     """The connection as keyword arguments of any kafka-python client."""
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "bootstrap_servers": list(connection.bootstrap),
         "client_id": connection.client_id,
         "security_protocol": connection.security_protocol,
@@ -101,13 +107,13 @@ def client_options(connection: KafkaConnection) -> dict[str, Any]:
     return options
 
 
-def _open(client: Any, connection: KafkaConnection, options: dict[str, Any]) -> Any:
+def _open(client: Callable[..., ClientT], connection: KafkaConnection, options: dict[str, object]) -> ClientT:
     from kafka.errors import KafkaError
     from kafka.net.compat import KafkaNetClient
 
-    networks: list[Any] = []
+    networks: list[KafkaNetClient] = []
 
-    def network(**settings: Any) -> Any:
+    def network(**settings: object) -> KafkaNetClient:
         networks.append(KafkaNetClient(**settings))
         return networks[-1]
 

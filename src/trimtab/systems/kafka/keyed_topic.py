@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.systems.kafka.client import consumer, open_admin, producer
 from trimtab.systems.kafka.settings import KafkaConnection
@@ -18,6 +18,9 @@ from trimtab_keys.core.routing import RoutingTable
 from trimtab_keys.format import heartbeat, table
 from trimtab_keys.format.heartbeat import ClientHeartbeat
 from trimtab_keys.format.table import PublishedTable
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, TopicPartition
 
 CLASSIC: Final = frozenset({"", "classic"})
 """Types of groups whose members brokers tell; brokers before KIP-848 name no type."""
@@ -51,7 +54,9 @@ class ConsumerGroup:
     unlisted_reason: str = ""
 
 
-def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) -> tuple[ConsumerGroup, ...]:
+def all_groups(
+    admin: KafkaAdminClient, topic: str, partitions: Iterable[int], named: str
+) -> tuple[ConsumerGroup, ...]:
     """Every group with commits on a topic or members that read it, by name.
 
     The one that is named is among them in any case. Share groups are not: they keep no order.
@@ -88,13 +93,13 @@ def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) ->
     )
 
 
-def one_group(admin: Any, topic: str, name: str) -> ConsumerGroup:
+def one_group(admin: KafkaAdminClient, topic: str, name: str) -> ConsumerGroup:
     """A group by its name, whether it reads the topic or not."""
     return _listed_groups(admin, topic, {name: ""}, None)[0]
 
 
 def _listed_groups(
-    admin: Any, topic: str, kinds: Mapping[str, str], partitions: Sequence[Any] | None
+    admin: KafkaAdminClient, topic: str, kinds: Mapping[str, str], partitions: Sequence[TopicPartition] | None
 ) -> list[ConsumerGroup]:
     """Groups by name and type, whether they read the topic or not."""
     if not kinds:
@@ -204,7 +209,7 @@ class KeyedTopic:
         Where routing tables are: `kafka:TOPIC`, or a path.
     """
 
-    def __init__(self, connection: KafkaConnection, admin: Any, topic: str, tables: str) -> None:
+    def __init__(self, connection: KafkaConnection, admin: KafkaAdminClient, topic: str, tables: str) -> None:
         self._connection, self._admin, self.topic = connection, admin, topic
         self.tables_topic = tables.removeprefix(TOPIC) if tables.startswith(TOPIC) else None
         self.tables_file = None if self.tables_topic is not None else Path(tables)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from trimtab.systems.kafka.port import KafkaAdminPort
 from trimtab.systems.kafka.settings import KafkaConnection
 
 if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
     from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 
@@ -86,7 +88,7 @@ class LeadersPort(BrokerConfigClaims):
     and is only given to it while that is in sync.
     """
 
-    def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, admin: KafkaAdminClient, clock: Callable[[], float]) -> None:
         self._kafka = KafkaAdminPort(admin, clock)
         self._calls = AdminCalls(admin)
 

@@ -11,13 +11,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError
 from trimtab.model.keys.snapshot import HASHED, key_text
 from trimtab.observe.collect.sinks import LakeSink, RowBatch, RowBatchBuilder
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
+from trimtab.observe.lake.columns import Row
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, TopicState, keyed_topic
 from trimtab_common.errors import SettingsError
 from trimtab_keys.core.hashes import key_group, matching_partitioner
@@ -125,7 +126,7 @@ class OffsetSampling:
         if wait > 0:
             time.sleep(wait)
         seen, consumers = self._topic.describe(), self._topic.consumers(self._named)
-        told: dict[str, Any] = {"version": table.version, "base": table.base}
+        told: Row = {"version": table.version, "base": table.base}
         told["hashed"] = self._salt is not None
         told["placed_records"], told["keyed_records"] = placed(found, table)
         told["partitioner"] = matching_partitioner(sample, count)
@@ -133,7 +134,7 @@ class OffsetSampling:
         told["routes"] = [table.group_route(group).partitions[0] for group in range(group_count(table.base))]
         return self._write(seen, consumers, told, found, [self._hot(one, table) for one in hot])
 
-    def _hot(self, row: Mapping[str, Any], table: RoutingTable) -> dict[str, Any]:
+    def _hot(self, row: Row, table: RoutingTable) -> Row:
         key = bytes(row["key"])
         text = key_text(key)
         if self._salt is not None:
@@ -145,9 +146,9 @@ class OffsetSampling:
         self,
         observation: TopicState,
         consumers: ConsumerGroup,
-        text: Mapping[str, Any],
-        found: Mapping[int, Mapping[str, Any]],
-        hot: list[dict[str, Any]] | None = None,
+        text: Row,
+        found: Mapping[int, Row],
+        hot: list[Row] | None = None,
     ) -> str:
         now = datetime.datetime.now(datetime.UTC)
         shared = {"consumers": consumers.name or None, "sampled_at": now}
@@ -190,7 +191,7 @@ def newest(observation: TopicState, most: int) -> dict[int, int]:
     }
 
 
-def placed(found: Mapping[int, Mapping[str, Any]], table: RoutingTable) -> tuple[int, int]:
+def placed(found: Mapping[int, Row], table: RoutingTable) -> tuple[int, int]:
     """Records with a key that lie where a table puts them, and all with a key, both since it was published.
 
     A group of which keys have routes of their own is taken to go to all of theirs.

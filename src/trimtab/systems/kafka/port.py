@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import (
@@ -38,6 +38,9 @@ from trimtab.systems.kafka.calls import (
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.settings import KafkaConnection
 
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
 METADATA_LAG_SECONDS: Final = 10.0
 """How long brokers' metadata may show a reassignment that the controller has already ended."""
 
@@ -53,7 +56,7 @@ class KafkaObserver:
         Seconds since 1970; stamps the looks.
     """
 
-    def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, admin: KafkaAdminClient, clock: Callable[[], float]) -> None:
         self._calls = AdminCalls(admin)
         self._admin = admin
         self._clock = clock

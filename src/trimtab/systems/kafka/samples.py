@@ -11,10 +11,13 @@ import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from trimtab.observe.collect.sampler import RequestError
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 RETRY_SECONDS = 0.05
 
@@ -30,7 +33,7 @@ class NotAuthorized(RequestError):
 class RequestSender(Protocol):
     """Sends one request of the Kafka protocol and waits for its response."""
 
-    def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+    def request(self, request: object, broker: int | None, timeout_seconds: float) -> Any:
         """The response of `broker`, or of the first that answers where it is None.
 
         Raises
@@ -44,10 +47,10 @@ class RequestSender(Protocol):
 class AdminRequestSender:
     """Asks through the connections of a `kafka.KafkaAdminClient`; may be called from many threads."""
 
-    def __init__(self, admin: Any) -> None:
+    def __init__(self, admin: KafkaAdminClient) -> None:
         self._manager = admin._manager
 
-    def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+    def request(self, request: object, broker: int | None, timeout_seconds: float) -> Any:
         """Send a request to `broker`, or to any broker if it is None."""
         deadline = time.monotonic() + timeout_seconds
         while True:
@@ -59,7 +62,7 @@ class AdminRequestSender:
                     raise
                 time.sleep(RETRY_SECONDS)
 
-    def _attempt(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+    def _attempt(self, request: object, broker: int | None, timeout_seconds: float) -> Any:
         from kafka import errors
 
         milliseconds = int(timeout_seconds * 1000)
@@ -229,7 +232,7 @@ def _moving(sender: RequestSender, timeout_seconds: float) -> dict[Any, Any]:
     from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(timeout_ms=int(timeout_seconds * 1000), topics=None)
-    # Any broker of a KRaft cluster hands this on to the controller.
+    # Each broker of a KRaft cluster hands this on to the controller.
     response = sender.request(request, None, timeout_seconds)
     check_response(response.error_code)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from trimtab.act.execution.port import Failure, PortError, calling
 from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation, TableLocation
@@ -17,13 +17,16 @@ from trimtab_keys.core.routing import RoutingTable
 from trimtab_keys.format.heartbeat import ClientHeartbeat
 from trimtab_keys.format.table import PublishedTable
 
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
 _T = TypeVar("_T")
 
 
 class TablesPort(BrokerConfigClaims):
     """An adapter for one connected admin client."""
 
-    def __init__(self, connection: KafkaConnection, admin: Any) -> None:
+    def __init__(self, connection: KafkaConnection, admin: KafkaAdminClient) -> None:
         self._connection, self._admin = connection, admin
         self._calls = AdminCalls(admin)
 

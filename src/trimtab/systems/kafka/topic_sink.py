@@ -6,13 +6,16 @@ import datetime
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, SampleSink
 from trimtab.systems.kafka.client import producer
 from trimtab.systems.kafka.settings import KafkaConnection
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
 
 ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
 """Columns of all balancers that say what a row describes."""
@@ -27,7 +30,7 @@ class TopicSink:
         A `kafka.KafkaProducer` with the client's own defaults for serialisation (bytes in, bytes out).
     """
 
-    def __init__(self, producer: Any, topic: str, timeout_seconds: float) -> None:
+    def __init__(self, producer: KafkaProducer, topic: str, timeout_seconds: float) -> None:
         self._producer = producer
         self._topic = topic
         self._timeout_seconds = timeout_seconds
@@ -91,7 +94,7 @@ def topic_sink(connection: KafkaConnection, topic: str, settings: CollectSetting
         If its cluster cannot be reached.
     """
     patience_ms = int(max(5.0, settings.interval_seconds) * 1000)
-    client: Any = producer(
+    client = producer(
         connection,
         linger_ms=20,
         acks="all",

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trimtab.model.errors import Finding, broken, fine, missing
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab.systems.paxos.collector import map_problems, open_collector
@@ -109,7 +110,7 @@ def masters_status(sample: TickSample) -> MastersStatus:
     known = np.where(alive[:, None], values, np.nan)
     deviation = signed_deviation(known)
     deviation[:, 1] = np.nan
-    told: dict[str, Any] = next(iter(sample.rows_of("paxos_map")), {"version": 0, "preferred": [-1] * groups})
+    told: Row = next(iter(sample.rows_of("paxos_map")), {"version": 0, "preferred": [-1] * groups})
     return MastersStatus(
         sample.cluster, nodes, values, deviation, tuple(masters), tuple(told["preferred"]), told["version"],
         sample.problems,

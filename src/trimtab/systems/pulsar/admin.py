@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.model.bundles.policies import BundlePolicies
@@ -102,7 +102,7 @@ class PulsarAdmin:
         if self.connection.service_url is not None:
             return self.connection.service_url
         path = f"clusters/{path_part(self.cluster())}"
-        told = self.get_json(path, dict[str, Any])
+        told = self.get_json(path, dict[str, object])
         names = ["brokerServiceUrlTls"] * self.connection.uses_tls + ["brokerServiceUrl"]
         found = next((str(told[name]) for name in names if told.get(name)), None)
         if found is None:
@@ -152,18 +152,18 @@ class PulsarAdmin:
     def _owned_by(self, broker: str) -> str:
         return f"brokers/{path_part(self.cluster())}/{path_part(broker)}/ownedNamespaces"
 
-    def load_report(self, broker: str) -> dict[str, Any]:
+    def load_report(self, broker: str) -> dict[str, object]:
         """A broker's own load report (`LocalBrokerData`), as it stands, NaN and all.
 
         Refused with 500 by the extensible load manager.
         """
         return self._statistics("broker-stats/load-report", broker)
 
-    def topic_stats(self, broker: str) -> dict[str, Any]:
+    def topic_stats(self, broker: str) -> dict[str, object]:
         """Statistics of a broker's topics, as they stand: by namespace, range, `persistent` or not, topic."""
         return self._statistics("broker-stats/topics", broker)
 
-    def _statistics(self, path: str, broker: str) -> dict[str, Any]:
+    def _statistics(self, path: str, broker: str) -> dict[str, object]:
         return self.get(path, base=self.web_url(broker)).statistics(path)
 
     def metrics(self, broker: str) -> str:
@@ -186,7 +186,7 @@ class PulsarAdmin:
     def runtime_configuration(self, broker: str | None = None) -> dict[str, str]:
         """All settings as they are in force, in one broker or in any."""
         base = None if broker is None else self.web_url(broker)
-        told = self.get_json("brokers/configuration/runtime", dict[str, Any], base=base)
+        told = self.get_json("brokers/configuration/runtime", dict[str, object], base=base)
         return {name: "" if value is None else str(value) for name, value in told.items()}
 
     def set_configuration(self, name: str, value: str) -> None:

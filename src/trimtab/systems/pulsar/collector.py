@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -296,7 +296,7 @@ def _alike(text: list[tuple[float, float]]) -> bool:
     return max(percents) - min(percents) < ALIKE_POINTS
 
 
-_EMPTY: dict[str, Any] = {name: None for name, _ in COLUMNS}
+_EMPTY: dict[str, object] = {name: None for name, _ in COLUMNS}
 
 
 class _Line(msgspec.Struct):

@@ -26,7 +26,7 @@ from trimtab.systems.pulsar.connection import PulsarConnection
 FIGURES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")
 
 
-def bundle_traffic(stats: Mapping[str, Any]) -> dict[str, BundleTraffic]:
+def bundle_traffic(stats: Mapping[str, object]) -> dict[str, BundleTraffic]:
     """Traffic by bundle; of a bundle of which any figure cannot be read there is none.
 
     Parameters
@@ -173,7 +173,7 @@ class PulsarObserver:
         """The identity of this cluster: its name and the address that its metadata give."""
         if self._cluster is None:
             name = self._admin.cluster()
-            told = self._admin.get_json(f"clusters/{name}", dict[str, Any])
+            told = self._admin.get_json(f"clusters/{name}", dict[str, object])
             keys = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls")
             address = next((urlsplit(str(told[key])).netloc for key in keys if told.get(key)), "")
             self._cluster = f"{name}@{address}" if address else name

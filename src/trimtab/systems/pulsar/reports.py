@@ -73,7 +73,9 @@ Figures = dict[str, float]
 """Values by raw column; what is not known is not in it."""
 
 
-def figure(text: Mapping[str, Any], name: str, subject: str, of: str, faults: SampleErrors) -> float | None:
+def figure(
+    text: Mapping[str, object], name: str, subject: str, of: str, faults: SampleErrors
+) -> float | None:
     """A number that is finite and not negative; None, and a fault, for anything else.
 
     Parameters
@@ -98,7 +100,7 @@ def figure(text: Mapping[str, Any], name: str, subject: str, of: str, faults: Sa
 
 
 def figures(
-    text: Mapping[str, Any], names: Mapping[str, str], subject: str, of: str, faults: SampleErrors
+    text: Mapping[str, object], names: Mapping[str, str], subject: str, of: str, faults: SampleErrors
 ) -> Figures:
     """Several of them by raw column; those that cannot be are missing."""
     found = {column: figure(text, name, subject, of, faults) for column, name in names.items()}
@@ -154,7 +156,7 @@ class CheckedReport:
     msg_throughput_ema: float | None = None
 
 
-def modular_report(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> CheckedReport:
+def modular_report(text: Mapping[str, object], broker: str, faults: SampleErrors) -> CheckedReport:
     """The sound part of a `LocalBrokerData`."""
     subject = f"broker {broker}"
     bundles = [bundle for bundle in _listed(text, subject, faults) if _is_bundle(bundle, subject, faults)]
@@ -176,7 +178,7 @@ def modular_report(text: Mapping[str, Any], broker: str, faults: SampleErrors) -
     )
 
 
-def published_report(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> CheckedReport:
+def published_report(text: Mapping[str, object], broker: str, faults: SampleErrors) -> CheckedReport:
     """The sound part of a `BrokerLoadData`; bundles are not in it."""
     subject = f"broker {broker}"
     return CheckedReport(
@@ -188,7 +190,7 @@ def published_report(text: Mapping[str, Any], broker: str, faults: SampleErrors)
     )
 
 
-def published_bundles(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> dict[str, Figures]:
+def published_bundles(text: Mapping[str, object], broker: str, faults: SampleErrors) -> dict[str, Figures]:
     """The sound part of a `TopBundlesLoadData`, in its order."""
     subject = f"broker {broker}"
     found: dict[str, Figures] = {}
@@ -252,7 +254,7 @@ class ReportClocks:
         return told
 
 
-def _usage(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> dict[str, tuple[float, float]]:
+def _usage(text: Mapping[str, object], subject: str, faults: SampleErrors) -> dict[str, tuple[float, float]]:
     found = {}
     for column, name in RESOURCES.items():
         resource = text.get(name)
@@ -272,7 +274,7 @@ def _usage(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> dict[
     return found
 
 
-def _listed(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> list[str]:
+def _listed(text: Mapping[str, object], subject: str, faults: SampleErrors) -> list[str]:
     bundles = text.get("bundles")
     if isinstance(bundles, list):
         return [str(bundle) for bundle in bundles]
@@ -300,7 +302,7 @@ ATTEMPT_SECONDS: Final = 10.0
 class LatestValues:
     """The newest value of each key; may be used from many threads."""
 
-    _values: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _values: dict[str, Mapping[str, object]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     unreadable: int = 0
 
@@ -317,7 +319,7 @@ class LatestValues:
             else:
                 self._values.pop(key, None)
 
-    def all(self) -> dict[str, Mapping[str, Any]]:
+    def all(self) -> dict[str, Mapping[str, object]]:
         """Everything that is known now."""
         with self._lock:
             return dict(self._values)

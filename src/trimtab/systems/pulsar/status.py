@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from trimtab.observe.collect.settings import (
     KnownCapacity,
     capacity_findings,
 )
+from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.collector import CAPACITY, PulsarCollector
@@ -144,7 +145,7 @@ def pulsar_status(sample: TickSample, admin: PulsarAdmin) -> PulsarStatus:
     )
 
 
-def _broker(admin: PulsarAdmin, row: Mapping[str, Any]) -> PulsarBroker:
+def _broker(admin: PulsarAdmin, row: Row) -> PulsarBroker:
     """A broker with its version and settings, which few roles may see."""
     name, state, leads = row["owner"], row["broker_state"], bool(row.get("is_leader"))
     version, settings = "", None
@@ -232,7 +233,7 @@ def _sampled(sample: TickSample) -> Iterator[Finding]:
         yield from capacity_findings(PART, known, NOT_BALANCED)
 
 
-def _origin(row: dict[str, Any], column: str) -> str | None:
+def _origin(row: Row, column: str) -> str | None:
     if row.get(column) is not None:
         return "declared"
     limit = row.get(f"{column.partition('_capacity')[0]}_limit")

@@ -31,7 +31,7 @@ class TopicSample:
     figures: Figures
 
 
-def topic_samples(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> tuple[TopicSample, ...]:
+def topic_samples(text: Mapping[str, object], broker: str, faults: SampleErrors) -> tuple[TopicSample, ...]:
     """The sound part of the answer to `broker-stats/topics`; a topic whose traffic cannot be is left out."""
     subject = f"broker {broker}"
     return tuple(
@@ -54,7 +54,9 @@ def bundle_sums(samples: Iterable[TopicSample]) -> dict[str, Figures]:
     return sums
 
 
-def _topics(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> Iterator[tuple[str, str, object]]:
+def _topics(
+    text: Mapping[str, object], subject: str, faults: SampleErrors
+) -> Iterator[tuple[str, str, object]]:
     """Bundle, topic and statistics of every topic."""
     for namespace, ranges in text.items():
         for name, kinds in _members(ranges):
