@@ -171,7 +171,7 @@ class SessionSettings:
     executor_memory: str | None = None
     large_job: bool = False
     packages: tuple[str, ...] = ()
-    conf: Mapping[str, object] = field(default_factory=dict, repr=False)
+    conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_values(self, lambda name: f"spark.{name}")
