@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import time
 
 from trimtab.decide.events import (
     Approved,
@@ -61,6 +60,7 @@ from trimtab.model.policy import (
     Window,
 )
 
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 TICK_SECONDS = 300.0
 DAY = 86400.0
 HARD = (Trigger.UNDO, Trigger.BROKER_LOST, Trigger.HARD_LIMIT, Trigger.REQUEST)
@@ -74,7 +74,8 @@ class Violation(AssertionError):
 def random_policy(rng: random.Random) -> Policy:
     """A policy in which triggers act, with windows and budgets in some."""
     modes = [Mode.ACT, Mode.ACT, Mode.ACT, Mode.ASK, Mode.PROPOSE, Mode.OBSERVE]
-    window = Window(tuple(sorted(rng.sample(range(7), 5))), time(rng.randrange(24)), time(rng.randrange(24)))
+    days = ",".join(rng.sample(DAYS, 5))
+    window = Window(f"{rng.randrange(24):02}:00", f"{rng.randrange(24):02}:00", days)
     return Policy(
         broker_lost=BrokerLost(rng.choice(modes), after_seconds=rng.choice([900.0, 1800.0])),
         hard_limit=HardLimit(rng.choice(modes)),
@@ -466,7 +467,7 @@ class ServiceWorld:
             self._later(ExecutionEnded(None, Outcome.REFUSED, reason="another trimtab holds the lease"))
             return
         self.numbers += 1
-        effect = self.rng.choices([Effect.HELPED, Effect.NOTHING, Effect.WORSE], [0.8, 0.1, 0.1])[0]
+        effect = self.rng.choices(list(Effect), [0.75, 0.1, 0.1, 0.05])[0]
         if self.calm:
             effect = Effect.HELPED
         self._effects[self.numbers], self._triggers[self.numbers] = effect, trigger
@@ -589,12 +590,11 @@ class ServiceWorld:
         window = self.policy.windows[0]
         day, second = divmod(self.now, DAY)
         weekday = (int(day) + 3) % 7
-        begin, end = window.begin.hour * 3600, window.end.hour * 3600
+        today, yesterday = DAYS[weekday] in window.days, DAYS[weekday - 1] in window.days
+        begin, end = int(window.begin[:2]) * 3600, int(window.end[:2]) * 3600
         if begin < end:
-            return weekday in window.days and begin <= second < end
-        return (weekday in window.days and second >= begin) or (
-            (weekday - 1) % 7 in window.days and second < end
-        )
+            return today and begin <= second < end
+        return (today and second >= begin) or (yesterday and second < end)
 
     def _check_execution(self, order: Execute) -> None:
         truth, policy = self.truth, self.policy

@@ -191,6 +191,8 @@ class Effect(StrEnum):
     HELPED = "helped"
     NOTHING = "nothing"
     WORSE = "worse"
+    UNKNOWN = "unknown"
+    """The load itself has changed too much to compare."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Maintenance windows and freezes: when executions may run, and when that changes next."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from trimtab.model.policy import Freeze, Policy, Window
+from trimtab.model.policy import Freeze, Policy, Window, weekdays
 
 
 class Opening(NamedTuple):
@@ -66,18 +66,18 @@ def _span(window: Window, day: date) -> tuple[float, float] | None:
     Where the clock is put back, a time of day occurs twice: the first of both counts, so that an execution
     never runs longer than the window says.
     """
-    if day.weekday() not in window.days:
+    if day.weekday() not in weekdays(window.days):
         return None
     zone = ZoneInfo(window.zone)
-    begin = datetime.combine(day, window.begin, zone).timestamp()
+    begin = datetime.combine(day, time.fromisoformat(window.begin), zone).timestamp()
     last = day if window.end > window.begin else day + timedelta(1)
-    end = datetime.combine(last, window.end, zone).timestamp()
+    end = datetime.combine(last, time.fromisoformat(window.end), zone).timestamp()
     return (begin, end) if begin < end else None
 
 
 @lru_cache(maxsize=256)
 def _freeze_span(freeze: Freeze) -> tuple[float, float]:
     zone = ZoneInfo(freeze.zone)
-    begin = datetime.combine(freeze.first, datetime.min.time(), zone)
-    end = datetime.combine(freeze.last + timedelta(1), datetime.min.time(), zone)
+    begin = datetime.combine(freeze.first, time(), zone)
+    end = datetime.combine(freeze.last + timedelta(1), time(), zone)
     return begin.timestamp(), end.timestamp()

@@ -1,17 +1,19 @@
 """The policy of a service: what starts a plan, what may execute it, how much and when."""
 
 from dataclasses import dataclass, field
-from datetime import date, time
+from datetime import date
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+
+from trimtab_common.documents import Count, Seconds, Share
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 
-Seconds = Annotated[float, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+TimeOfDay = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+"""A local time, like `01:30`."""
 
 
 class Mode(StrEnum):
@@ -116,11 +118,11 @@ class Drift:
     """
 
     mode: Mode = Mode.PROPOSE
-    begin: Annotated[float, Meta(ge=0)] = 0.20
-    end: Annotated[float, Meta(ge=0)] = 0.10
+    begin: Share = 0.20
+    end: Share = 0.10
     hold_seconds: Seconds = 4 * HOUR
     rest_seconds: Seconds = 12 * HOUR
-    load: str = "forecast"
+    load: Literal["recent", "peak", "forecast"] = "forecast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,33 +146,52 @@ class Budget:
         Executions, without those that undo another.
     """
 
-    max_bytes: Annotated[int, Meta(ge=0)] | None = None
-    max_leader_moves: Annotated[int, Meta(ge=0)] | None = None
-    max_executions: Annotated[int, Meta(ge=0)] | None = 12
+    max_bytes: Count | None = None
+    max_leader_moves: Count | None = None
+    max_executions: Count | None = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def weekdays(text: str) -> frozenset[int]:
+    """Days and ranges of days as numbers, Monday is 0: `fri-mon,wed` is {4, 5, 6, 0, 2}.
+
+    Raises
+    ------
+    ValueError
+        If a part is no day and no range of days.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first not in DAYS or (last or first) not in DAYS:
+            raise ValueError(f"{part.strip()} is no day and no range of days like mon-fri")
+        begin, end = DAYS.index(first), DAYS.index(last or first)
+        found.update((begin + days) % 7 for days in range((end - begin) % 7 + 1))
+    return frozenset(found)
+
+
+class Window(Struct, frozen=True, forbid_unknown_fields=True):
     """A maintenance window of every week, in local time.
 
     Attributes
     ----------
     days
-        Days on which the window opens, Monday is 0.
+        Days on which the window opens: days and ranges of days, like `mon-fri` or `sat,sun`.
     begin, end
         Local times of day; an `end` at or before `begin` is on the next day.
     zone
         Name of a time zone of the IANA database.
     """
 
-    days: tuple[Annotated[int, Meta(ge=0, le=6)], ...]
-    begin: time
-    end: time
+    begin: TimeOfDay
+    end: TimeOfDay
+    days: str = "mon-sun"
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
     """Days, the last included, on which nothing is executed."""
 
     first: date

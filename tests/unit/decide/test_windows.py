@@ -1,14 +1,14 @@
 """Maintenance windows in local time, also over both changes of the clock, and freezes."""
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from math import inf
 
 import pytest
 
 from trimtab.decide.windows import opening_at
-from trimtab.model.policy import Freeze, Policy, Window
+from trimtab.model.policy import Freeze, Policy, Window, weekdays
 
-NIGHT = Policy(windows=(Window((0, 1, 2, 3, 4), time(22), time(5), "Europe/Berlin"),))
+NIGHT = Policy(windows=(Window("22:00", "05:00", "mon-fri", "Europe/Berlin"),))
 """From 22:00 to 05:00 in Berlin, beginning on Mondays to Fridays."""
 
 
@@ -57,7 +57,7 @@ def test_a_window_over_midnight_belongs_to_the_day_on_which_it_opens(
 )
 def test_changes_of_the_clock(opens: str, closes: str, begin: str, end: str) -> None:
     """Local times are kept; a time that occurs twice counts the first time."""
-    window = Window(tuple(range(7)), time.fromisoformat(opens), time.fromisoformat(closes), "Europe/Berlin")
+    window = Window(opens, closes, zone="Europe/Berlin")
     policy = Policy(windows=(window,))
     assert not opening_at(policy, at(end)).is_open
     if begin < end:
@@ -66,8 +66,7 @@ def test_changes_of_the_clock(opens: str, closes: str, begin: str, end: str) -> 
 
 def test_overlapping_windows_are_one() -> None:
     """The end is that of the last window that follows without a gap."""
-    days = tuple(range(7))
-    policy = Policy(windows=(Window(days, time(1), time(3)), Window(days, time(2), time(6))))
+    policy = Policy(windows=(Window("01:00", "03:00"), Window("02:00", "06:00")))
     assert opening_at(policy, at("2026-11-27T01:30")) == (True, at("2026-11-27T06:00"), "")
 
 
@@ -79,3 +78,11 @@ def test_a_freeze_closes_an_open_window() -> None:
     assert closed == (False, at("2026-12-01T00:00"), "freeze until the end of 2026-11-30 (Black Friday)")
     assert opening_at(policy, at("2026-12-01T00:00")) == (True, inf, "")
     assert opening_at(policy, at("2026-11-26T12:00")).until == at("2026-11-27T00:00")
+
+
+def test_ranges_of_days_run_over_the_weekend() -> None:
+    """Monday is 0."""
+    assert weekdays("mon-fri") == {0, 1, 2, 3, 4}
+    assert weekdays("fri-mon, wed") == {4, 5, 6, 0, 2}
+    with pytest.raises(ValueError, match="monday"):
+        weekdays("monday")

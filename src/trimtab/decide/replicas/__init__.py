@@ -1,0 +1,1 @@
+"""The balancer `replicas`: a snapshot of Kafka's replicas as an event for decisions."""

@@ -1,0 +1,181 @@
+"""A policy over recorded load: the decisions of a service, whose plans begin in the step of their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trimtab.decide.effect import Load, effect_of, load_of, predicted_load
+from trimtab.decide.events import (
+    Decision,
+    EffectMeasured,
+    Event,
+    Execute,
+    ExecutionEnded,
+    ExecutionStarted,
+    LeadershipChanged,
+    MakePlan,
+    Measure,
+    Outcome,
+    PlanFailed,
+    PlanMade,
+    PlanSummary,
+    Resume,
+    Stop,
+)
+from trimtab.decide.machine import decide
+from trimtab.decide.replicas.observation import observed_of
+from trimtab.decide.state import State
+from trimtab.model.errors import PlanError
+from trimtab.model.policy import Mode, Policy
+from trimtab.model.replicas.plan import Plan, ReplicaMove
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+
+Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
+
+
+def replayed_policy(policy: Policy, step_seconds: float) -> Policy:
+    """A policy as a replay follows it.
+
+    Nobody watches a replay: proposals are approved at once, but a trigger in the mode `observe` stays so. A step
+    gives one snapshot, so numbers of snapshots are scaled to its length. Nothing is undone.
+    """
+    snapshots = round(policy.hard_limit.min_snapshots * policy.interval_seconds / step_seconds)
+
+    def acting(mode: Mode) -> Mode:
+        return mode if mode is Mode.OBSERVE else Mode.ACT
+
+    return replace(
+        policy,
+        broker_lost=replace(policy.broker_lost, mode=acting(policy.broker_lost.mode)),
+        hard_limit=replace(
+            policy.hard_limit, mode=acting(policy.hard_limit.mode), min_snapshots=max(1, snapshots)
+        ),
+        broker_added=replace(policy.broker_added, mode=acting(policy.broker_added.mode)),
+        drift=replace(policy.drift, mode=acting(policy.drift.mode)),
+        interval_seconds=step_seconds,
+        undo=False,
+    )
+
+
+def settings_with(settings: ReplicasSettings, overrides: Sequence[tuple[str, object]]) -> ReplicasSettings:
+    """Settings with those of an order to plan; one ε stands for all resources."""
+    changes: dict[str, Any] = dict(overrides)
+    if "epsilon" in changes:
+        changes["epsilon"] = (changes["epsilon"],) * len(RESOURCES)
+    if changes.get("goals") is not None:
+        changes["goals"] = tuple(goal for goal in settings.goals if goal in ("theta", "rack")) or ("theta",)
+    return replace(settings, **changes)
+
+
+@dataclass
+class PolicyReplay:
+    """The service of a replay: it looks at each step, and gives the moves that are under way then.
+
+    Attributes
+    ----------
+    policy
+        By `replayed_policy`.
+    planner, settings
+        Of all plans; an order to plan overrides settings.
+    plans
+        Number of plans made.
+    decisions
+        By kind and trigger, how often each was made.
+    """
+
+    policy: Policy
+    planner: Planner
+    settings: ReplicasSettings
+    plans: int = 0
+    decisions: dict[str, int] = field(default_factory=dict)
+    _state: State = field(default_factory=State)
+    _number: int = 0
+    _runs: bool = False
+    _moves: list[ReplicaMove] = field(default_factory=list)
+    _done: tuple[int, int] = (0, 0)
+
+    def step(
+        self,
+        snapshot: ReplicasSnapshot,
+        now: float,
+        forecast_errors: Mapping[str, float],
+        left: Sequence[ReplicaMove],
+        done: tuple[int, int],
+    ) -> list[ReplicaMove]:
+        """The moves that are under way after a step.
+
+        Parameters
+        ----------
+        snapshot
+            The cluster at the end of the step.
+        now
+            Seconds since 1970.
+        forecast_errors
+            As for `observed_of`.
+        left
+            Moves of the execution that have not arrived yet.
+        done
+            Bytes copied and leader roles handed over in this step.
+        """
+        self._snapshot, self._now = snapshot, now
+        if self._number == 0 and not self._state.is_leader:
+            self._send(LeadershipChanged(True))
+        if self._runs:
+            self._moves = list(left)
+            self._done = (self._done[0] + done[0], self._done[1] + done[1])
+            if not left:
+                self._runs = False
+                self._send(ExecutionEnded(self._number, Outcome.FINISHED, *self._done))
+        observed = observed_of(snapshot, self.settings, now, forecast_errors)
+        self._load = load_of(snapshot.imbalance(), observed.worst_deviation)
+        self._send(observed)
+        return self._moves if self._runs else []
+
+    _snapshot: ReplicasSnapshot
+    _now: float
+    _load: Load
+    _before: Load
+    _plan: Plan
+
+    def _send(self, event: Event) -> None:
+        self._state, decisions = decide(self._state, event, self._now, self.policy)
+        for one in decisions:
+            self._carry_out(one)
+
+    def _carry_out(self, decision: Decision) -> None:
+        trigger = getattr(decision, "trigger", None)
+        name = type(decision).__name__ + (f" {trigger.value}" if trigger else "")
+        self.decisions[name] = self.decisions.get(name, 0) + 1
+        match decision:
+            case MakePlan(settings=settings):
+                self._make_plan(settings)
+            case Execute():
+                self._number += 1
+                self._runs, self._moves, self._done = True, list(self._plan.moves), (0, 0)
+                self._before = self._load
+                self._send(ExecutionStarted(self._number))
+            case Stop():
+                self._runs = False
+                self._send(ExecutionEnded(self._number, Outcome.STOPPED, *self._done))
+            case Resume():
+                self._runs = True
+            case Measure(execution=number):
+                predicted = predicted_load(self._plan.predicted.after, self._before)
+                self._send(EffectMeasured(number, *effect_of(self._before, predicted, self._load)))
+
+    def _make_plan(self, settings: Sequence[tuple[str, object]]) -> None:
+        self.plans += 1
+        try:
+            plan = self._plan = self.planner(self._snapshot, settings_with(self.settings, settings))
+        except PlanError as error:
+            self._send(PlanFailed(str(error)))
+            return
+        problem = plan.problems[0].text if plan.problems else ""
+        digest = f"plan of step {self._now:.0f}"
+        summary = PlanSummary(
+            digest, plan.verdict, len(plan.moves), plan.cost.bytes, plan.cost.leader_moves, problem
+        )
+        self._send(PlanMade(summary))
