@@ -62,6 +62,12 @@ def _execution_section() -> Section[Any]:
     return Section("execution", execution_table(), check=check)
 
 
+def _serve_section() -> Section[Any]:
+    from trimtab.files.policy import SECTION
+
+    return SECTION
+
+
 SECTIONS: Final[Sections] = {
     **{level.name: level.settings() for level in BALANCERS.values()},
     CLUSTERS: None,
@@ -71,6 +77,7 @@ SECTIONS: Final[Sections] = {
     "pipeline": _pipeline_section,
     "spark": _spark_section,
     "execution": _execution_section,
+    "serve": _serve_section,
 }
 """By name. Those of the balancers are always bound, the others only where a value is given for them."""
 

@@ -52,6 +52,8 @@ class BrokerLost:
 
     Attributes
     ----------
+    mode
+        `observe`, `propose`, `ask` or `act`.
     after_seconds
         Time between the loss of a broker and the first plan.
     max_lost_share
@@ -70,6 +72,8 @@ class HardLimit:
 
     Attributes
     ----------
+    mode
+        `observe`, `propose`, `ask` or `act`.
     min_snapshots
         Number of snapshots in a row in which the limit is broken.
     max_forecast_error
@@ -90,6 +94,8 @@ class BrokerAdded:
 
     Attributes
     ----------
+    mode
+        `observe`, `propose`, `ask` or `act`.
     after_seconds
         Time in service before the broker receives load.
     max_replica_share
@@ -107,6 +113,8 @@ class Drift:
 
     Attributes
     ----------
+    mode
+        `observe`, `propose`, `ask` or `act`.
     begin, end
         The worst γ that starts the count, and the ε of the plan. `end` below `begin` is the hysteresis.
     hold_seconds
@@ -127,7 +135,13 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Settings of the trigger `request`."""
+    """Settings of the trigger `request`.
+
+    Attributes
+    ----------
+    mode
+        `ask` or `act`.
+    """
 
     mode: Mode = Mode.ASK
 
@@ -202,12 +216,17 @@ class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All settings that decisions depend on.
+    """Policy of a service: when it plans, asks and executes. `trimtab replay replicas --policy` follows it.
 
     Attributes
     ----------
     windows
-        Executions run in these windows only; none: at any time.
+        Tables `[[serve.windows]]` with `begin`, `end`, `days` and `zone`, like `begin = "22:00"`,
+        `end = "05:00"`, `days = "mon-fri"`, `zone = "Europe/Berlin"`. Executions run in these windows only;
+        without any, at any time.
+    freezes
+        Tables `[[serve.freezes]]` with `first` and `last`, both dates, `zone` and `reason`. Nothing is
+        executed on these days.
     interval_seconds
         Expected time between two snapshots.
     max_snapshot_intervals

@@ -150,6 +150,8 @@ def shape_of(fault: msgspec.ValidationError, kind: object) -> tuple[str, str]:
     below = (match["path"] or "$")[1:]
     if re.match(r"Expected `(int|float)` [<>]", match["what"]) and not below.endswith("[...]"):
         return _range_text(_type_at(kind, below)), below
+    if match["what"].startswith("Invalid enum value"):
+        return f"one of {', '.join(_choices(kind, below))}", below
     return _expectation(match["what"]), below
 
 

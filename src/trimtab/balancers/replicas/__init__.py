@@ -71,6 +71,13 @@ REPLAY_OPTIONS: Final = (
         [],
     ),
     Option("--plan-interval", "Minutes between two plans.", float, 60.0),
+    Option(
+        "--policy",
+        "Settings file with the policy of a service, [serve], or `default`; it decides when plans are made. "
+        "Repeatable.",
+        list[str],
+        [],
+    ),
     Option("--step", "Minutes over which loads are averaged.", float, 15.0),
     Option("--profile-weeks", "Like pipeline.profile_weeks; 0: no profiles.", int, 4, minimum=0),
     Option("--settings", "Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml.", Path | None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.balancers import BALANCERS
@@ -15,6 +16,7 @@ from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.head import instant
 from trimtab.files.machine import lake_place
 from trimtab.files.replicas.settings import SECTION
+from trimtab.model.policy import Policy
 from trimtab.model.replicas.settings import LOADS, ReplicasSettings
 from trimtab.report.charts import UNMOVED
 from trimtab.report.formats import print_progress
@@ -38,7 +40,7 @@ def replayed(values: Mapping[str, Any]) -> int:
         raise SettingsError(
             f"--plan-interval {values['plan_interval']:g} is not a multiple of --step {values['step']:g}"
         )
-    scenarios = _scenarios(values, settings, round(every / step))
+    scenarios = _scenarios(values, settings, round(every / step)) | _policies(values, settings, step)
     recording = _recording(values)
 
     from trimtab.history.replicas.recording import ReplayPeriod
@@ -88,6 +90,30 @@ def _scenarios(
         for load in loads:
             name = strategy if loads == ["recent"] else f"{strategy}, {load}"
             found[name] = PlanningScenario(planner, replace(settings, strategy=strategy, load=load), every)
+    return found
+
+
+def _policies(
+    values: Mapping[str, Any], settings: ReplicasSettings, step_seconds: float
+) -> dict[str, PlanningScenario]:
+    """The first strategy under each policy, by name; `default` is the policy without a settings file."""
+    if not values["policy"]:
+        return {}
+    from trimtab.files.policy import SECTION as POLICY
+    from trimtab.history.replicas.policy import replayed_policy
+    from trimtab.history.replicas.replay import PlanningScenario
+
+    strategy = (values["strategy"] or [settings.strategy])[0]
+    planner = planner_of(BALANCERS["replicas"], strategy)
+    found = {}
+    for name in values["policy"]:
+        policy = Policy() if name == "default" else read_settings(Path(name), (), {}).bound(POLICY)
+        row = f"policy {Path(name).stem}"
+        if row in found:
+            raise SettingsError(f"--policy {name}: another policy is named {row}; rename one of the files")
+        found[row] = PlanningScenario(
+            planner, replace(settings, strategy=strategy), policy=replayed_policy(policy, step_seconds)
+        )
     return found
 
 

@@ -168,6 +168,15 @@ class LoadSeries:
         reference = SnapshotReference(self.initial.reference.cluster, at, f"{step:064x}")
         return replace(self.initial, reference=reference, partitions=parts)
 
+    def forecast_errors(self, step: int) -> dict[str, float]:
+        """By resource, the error of the forecast over the day before a step ends; none without trends."""
+        if self.trend_report is None:
+            return {}
+        now = int(self.end[step])
+        known = self.trend_report.backtest(now - DAY, now)
+        share = np.where(known.trend, known.share[1], known.share[0])
+        return {name: float(one) for name, one in zip(RESOURCES, share, strict=True) if np.isfinite(one)}
+
     def _forecast(self, now: int, leader: FloatArray, follower: FloatArray) -> tuple[FloatArray, FloatArray]:
         first = -(-now // HOUR) * HOUR + HOUR
         wanted = first + np.arange(HOURS) * HOUR

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from trimtab.decide.effect import Load, effect_of, load_of, predicted_load
@@ -39,8 +40,8 @@ Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
 def replayed_policy(policy: Policy, step_seconds: float) -> Policy:
     """A policy as a replay follows it.
 
-    Nobody watches a replay: proposals are approved at once, but a trigger in the mode `observe` stays so. A step
-    gives one snapshot, so numbers of snapshots are scaled to its length. Nothing is undone.
+    Nobody watches a replay: proposals are approved at once, but a trigger in the mode `observe` stays so. A
+    step gives one snapshot, so numbers of snapshots are scaled to its length. Nothing is undone.
     """
     snapshots = round(policy.hard_limit.min_snapshots * policy.interval_seconds / step_seconds)
 
@@ -70,32 +71,30 @@ def settings_with(settings: ReplicasSettings, overrides: Sequence[tuple[str, obj
     return replace(settings, **changes)
 
 
-@dataclass
 class PolicyReplay:
     """The service of a replay: it looks at each step, and gives the moves that are under way then.
 
     Attributes
     ----------
-    policy
-        By `replayed_policy`.
-    planner, settings
-        Of all plans; an order to plan overrides settings.
     plans
         Number of plans made.
     decisions
         By kind and trigger, how often each was made.
     """
 
-    policy: Policy
-    planner: Planner
-    settings: ReplicasSettings
-    plans: int = 0
-    decisions: dict[str, int] = field(default_factory=dict)
-    _state: State = field(default_factory=State)
-    _number: int = 0
-    _runs: bool = False
-    _moves: list[ReplicaMove] = field(default_factory=list)
-    _done: tuple[int, int] = (0, 0)
+    def __init__(self, policy: Policy, planner: Planner, settings: ReplicasSettings) -> None:
+        self.policy, self.planner, self.settings = policy, planner, settings
+        self.plans = 0
+        self.decisions: Counter[str] = Counter()
+        self._state = State()
+        self._now = 0.0
+        self._snapshot: ReplicasSnapshot | None = None
+        self._plan: Plan | None = None
+        self._load = self._before = Load(0.0, 0.0, 0.0)
+        self._execution = 0
+        self._runs = False
+        self._moves: list[ReplicaMove] = []
+        self._done = (0, 0)
 
     def step(
         self,
@@ -121,24 +120,18 @@ class PolicyReplay:
             Bytes copied and leader roles handed over in this step.
         """
         self._snapshot, self._now = snapshot, now
-        if self._number == 0 and not self._state.is_leader:
+        if not self._state.is_leader:
             self._send(LeadershipChanged(True))
         if self._runs:
             self._moves = list(left)
             self._done = (self._done[0] + done[0], self._done[1] + done[1])
             if not left:
                 self._runs = False
-                self._send(ExecutionEnded(self._number, Outcome.FINISHED, *self._done))
+                self._send(ExecutionEnded(self._execution, Outcome.FINISHED, *self._done))
         observed = observed_of(snapshot, self.settings, now, forecast_errors)
         self._load = load_of(snapshot.imbalance(), observed.worst_deviation)
         self._send(observed)
         return self._moves if self._runs else []
-
-    _snapshot: ReplicasSnapshot
-    _now: float
-    _load: Load
-    _before: Load
-    _plan: Plan
 
     def _send(self, event: Event) -> None:
         self._state, decisions = decide(self._state, event, self._now, self.policy)
@@ -148,25 +141,26 @@ class PolicyReplay:
     def _carry_out(self, decision: Decision) -> None:
         trigger = getattr(decision, "trigger", None)
         name = type(decision).__name__ + (f" {trigger.value}" if trigger else "")
-        self.decisions[name] = self.decisions.get(name, 0) + 1
+        self.decisions[name] += 1
         match decision:
             case MakePlan(settings=settings):
                 self._make_plan(settings)
-            case Execute():
-                self._number += 1
+            case Execute() if self._plan is not None:
+                self._execution += 1
                 self._runs, self._moves, self._done = True, list(self._plan.moves), (0, 0)
                 self._before = self._load
-                self._send(ExecutionStarted(self._number))
+                self._send(ExecutionStarted(self._execution))
             case Stop():
                 self._runs = False
-                self._send(ExecutionEnded(self._number, Outcome.STOPPED, *self._done))
+                self._send(ExecutionEnded(self._execution, Outcome.STOPPED, *self._done))
             case Resume():
                 self._runs = True
-            case Measure(execution=number):
+            case Measure(execution=number) if self._plan is not None:
                 predicted = predicted_load(self._plan.predicted.after, self._before)
                 self._send(EffectMeasured(number, *effect_of(self._before, predicted, self._load)))
 
     def _make_plan(self, settings: Sequence[tuple[str, object]]) -> None:
+        assert self._snapshot is not None
         self.plans += 1
         try:
             plan = self._plan = self.planner(self._snapshot, settings_with(self.settings, settings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +11,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from trimtab.history.replicas.load_series import LoadSeries
+from trimtab.history.replicas.policy import Planner, PolicyReplay
 from trimtab.model.goals import ROUNDING
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
+from trimtab.model.policy import Policy
+from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, ReplicasSettings
-from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NO_BROKER
+from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.steps.imbalance import imbalance
 
 if TYPE_CHECKING:
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
 
 COPY_SHARE: Final = 0.10
 """A broker takes in copies at this share of its capacity of network in; without a capacity, at once."""
-
-Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,15 @@ class PlanningScenario:
         So many steps lie between two plans; while moves of the one before are on their way, none is made.
     windows
         Over so many steps the recent load is taken.
+    policy
+        The policy that decides when a plan is made, by `replayed_policy`; None: every `every` steps.
     """
 
     planner: Planner | None
     settings: ReplicasSettings
     every: int = 1
     windows: int = 1
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +90,28 @@ def trace_scenario(series: LoadSeries, scenario: PlanningScenario) -> ScenarioTr
     load = np.zeros((steps, *world.capacity.shape))
     copied, plans = np.zeros(steps), np.zeros(steps, dtype=np.int64)
     leaders = plans.copy()
+    service = None
+    if scenario.policy is not None and scenario.planner is not None:
+        service = PolicyReplay(scenario.policy, scenario.planner, scenario.settings)
     for at in range(steps):
         step = series.first + at
         done = world.advance(step, at)
         load[at] = world.load(step) + done.extra
         copied[at], leaders[at] = done.copied, done.leaders
-        if scenario.planner is not None and not world.waiting and at % scenario.every == 0:
-            placed = world.replicas.copy(), world.leader.copy()
-            seen = series.snapshot_at(step, *placed, scenario.windows, world.held_seconds(at))
+        is_time = not world.waiting and at % scenario.every == 0
+        if scenario.planner is None or not (service or is_time):
+            continue
+        placed = world.replicas.copy(), world.leader.copy()
+        seen = series.snapshot_at(step, *placed, scenario.windows, world.held_seconds(at))
+        if service is None:
             world.waiting = list(scenario.planner(seen, scenario.settings).moves)
             plans[at] = 1
+        else:
+            made, end = service.plans, float(series.end[step]) / SECOND
+            world.waiting = service.step(
+                seen, end, series.forecast_errors(step), world.waiting, (round(done.copied), done.leaders)
+            )
+            plans[at] = service.plans - made
     return ScenarioTrace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
 
 
