@@ -115,8 +115,10 @@ class Drift:
     ----------
     mode
         `observe`, `propose`, `ask` or `act`.
-    begin, end
-        The worst γ that starts the count, and the ε of the plan. `end` below `begin` is the hysteresis.
+    begin
+        The worst γ above which the time counts.
+    end
+        The ε of the plan. The gap to `begin` prevents plans without end.
     hold_seconds
         Time above `begin` without a break before the trigger fires.
     rest_seconds
@@ -243,8 +245,10 @@ class Policy:
         Time between the end of an execution and its measurement.
     measure_seconds
         Time after which a missing measurement is given up, with a notification.
-    retry_seconds, max_retry_seconds
-        Pause of a trigger whose plan failed or had no effect; it doubles each time up to the maximum.
+    retry_seconds
+        First pause of a trigger whose plan failed or had no effect; it doubles each time.
+    max_retry_seconds
+        Longest pause of such a trigger.
     undo
         Whether an execution that made the cluster worse is undone.
     max_worse

@@ -313,7 +313,7 @@ def _readings(values: SettingValue | Table) -> list[object]:
 
 
 def _path(kind: type, value: object, folder: Path) -> object:
-    if kind is Path and isinstance(value, str):
+    if kind is Path and isinstance(value, str | Path):
         return folder / Path(value).expanduser()
     raise NotImplementedError(f"settings of type {kind}")
 
