@@ -13,16 +13,20 @@ import trimtab
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
+from support import replica_clusters
 from support.plans import plan_of
 from trimtab.act.control import begin, prepare
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionSettings
+from trimtab.cli.app import main
 from trimtab.executions import (
+    AnyPlan,
     ExecutionProgress,
     ExecutionStarted,
     Message,
     PreparedExecution,
     open_store,
+    plan_undo,
     request_end,
 )
 from trimtab.files.replicas.plan import plan_bytes
@@ -56,7 +60,7 @@ class Caller:
         self.folder = folder
         self.events: list[trimtab.ExecutionEvent] = []
 
-    def apply(self, plan: Plan, cluster: str, **arguments: object) -> trimtab.ExecutionOutcome:
+    def apply(self, plan: AnyPlan, cluster: str, **arguments: object) -> trimtab.ExecutionOutcome:
         """`trimtab.apply`."""
         return trimtab.apply(plan, cluster, **self._places(), **arguments)  # type: ignore[arg-type]
 
@@ -258,3 +262,62 @@ def test_resume_cancels_an_execution_that_no_process_runs(caller: Caller) -> Non
         assert isinstance(outcome, trimtab.Stopped)
         assert outcome.receipt.status == "cancelled"
         assert placement(server) == [[1, 2], [1, 2]]
+
+
+def snapshot_of(server: SimulatedKafkaServer, taken_at: str, path: Path) -> Path:
+    """A snapshot file of the placement now."""
+    brokers = [replica_clusters.broker(one) for one in (1, 2, 3, 4)]
+    partitions = [
+        replica_clusters.partition("t", number, replicas, load=(1.0, 60e6, 1.0, 1.0))
+        for number, replicas in enumerate(placement(server))
+    ]
+    made = replica_clusters.snapshot(brokers, partitions)
+    reference = replace(made.reference, cluster="fake", taken_at=taken_at)
+    trimtab.write_snapshot(replace(made, reference=reference), path)
+    return path
+
+
+def test_an_executed_plan_is_undone(server: SimulatedKafkaServer, caller: Caller) -> None:
+    """The undo plan restores the previous placement; its own execution can be undone as well."""
+    state, lake = caller.folder / "state", caller.folder / "lake"
+    with pytest.raises(trimtab.TrimtabError, match="there are no executions"):
+        plan_undo(None, state, lake)
+    assert isinstance(caller.apply(PLAN, address(server)), trimtab.Done)
+    assert placement(server) == [[1, 3], [4, 2]]
+    old = snapshot_of(server, "2026-01-02T00:00:00Z", caller.folder / "old.json")
+    with pytest.raises(trimtab.TrimtabError, match="is from before the end of execution 1"):
+        plan_undo(1, state, lake, old)
+    now = snapshot_of(server, "2096-01-01T00:00:00Z", caller.folder / "now.json")
+    plan, _ = plan_undo(1, state, lake, now)
+    assert (plan.strategy, plan.problems) == ("undo", ())
+    assert isinstance(caller.apply(plan, address(server)), trimtab.Done)
+    assert placement(server) == [[1, 2], [1, 2]]
+    again, _ = plan_undo(1, state, lake, snapshot_of(server, "2096-01-01T00:00:00Z", now))
+    assert again.moves == ()
+    redone, _ = plan_undo(2, state, lake, now)
+    assert isinstance(caller.apply(redone, address(server)), trimtab.Done)
+    assert placement(server) == [[1, 3], [4, 2]]
+
+
+def test_plan_undo_reports_partitions_that_it_cannot_undo(
+    server: SimulatedKafkaServer,
+    caller: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another tool has moved one partition since: exit code 3, and a plan for the other."""
+    monkeypatch.setenv("TRIMTAB_STATE", str(caller.folder / "state"))
+    assert isinstance(caller.apply(PLAN, address(server)), trimtab.Done)
+    server.do(lambda cluster: cluster.controller.reassign("t", 1, [3, 2]))
+    server.advance(600.0)
+    now = snapshot_of(server, "2096-01-01T00:00:00Z", caller.folder / "now.json")
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "undo", "1", "--snapshot", str(now), "--out", "undo.json"])
+    assert ended.value.code == 3
+    told = capsys.readouterr()
+    assert "Plan by undo" in told.out
+    assert "t-1 stays: the execution left it on [4, 2], and it is on [3, 2] now" in told.out
+    assert "has changed the cluster since" not in told.err
+    plan = trimtab.read_plan("undo.json")
+    assert isinstance(plan, Plan)
+    assert [(move.partition, move.source, move.target) for move in plan.moves] == [(0, 3, 2)]

@@ -298,6 +298,9 @@ class Balancer:
         Samples are filed under `name@cluster`, and a glance is at the newest snapshot.
     back
         Model: the plan that takes another one back, where `trimtab apply --revert` can.
+    undo
+        Plan: from an executed plan, its receipt and a snapshot of now to the plan that undoes it, where the
+        moves of the balancer can be undone.
     impact
         For operators: the setting that limits what an execution does to clients and brokers.
     make_plan
@@ -339,6 +342,7 @@ class Balancer:
     direct_source_option: Option | None = None
     read_directly: LazyImport[Callable[..., AbstractContextManager[Any]]] | None = None
     back: LazyImport[Callable[[Any], Any]] | None = None
+    undo: LazyImport[Callable[[Any, Any, Any], Any]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str
     set_help: str

@@ -68,14 +68,9 @@ def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
     settings = read_settings(request.settings, words, os.environ).of(balancer.settings())
     if request.strategy is not None:
         settings = replace(settings, strategy=request.strategy)
-    seat = balancer.binding(request.own.get("system"))
-    if seat is None:
-        snapshot = snapshot_of(balancer, request.snapshot, request.lake, request.cluster)
-    else:
-        first = next(one for one in BALANCERS.values() if one.system is seat.system)
-        snapshot = seat.as_balancer_snapshot()(
-            snapshot_of(first, request.snapshot, request.lake, request.cluster)
-        )
+    snapshot = snapshot_on(
+        balancer, request.own.get("system"), request.snapshot, request.lake, request.cluster
+    )
     planner = planner_of(balancer, settings.strategy)
     request.loaded()
     return PlanResult(plan=planner(snapshot, settings), snapshot=snapshot)
@@ -105,6 +100,23 @@ def opened_plan(path: Path) -> tuple[Balancer, JsonDocument]:
     """
     document = open_plan(path)
     return BALANCERS[balancer_of(document, BALANCER_NAMES)], document
+
+
+def snapshot_on(
+    balancer: Balancer, system: str | None, path: Path | None, lake: Location, cluster: str | None
+) -> Any:
+    """The snapshot of a balancer on one of its systems, as `snapshot_of`; None for its own system.
+
+    Raises
+    ------
+    TrimtabError
+        As `snapshot_of`, or if the balancer does not act on the system.
+    """
+    binding = balancer.binding(system)
+    if binding is None:
+        return snapshot_of(balancer, path, lake, cluster)
+    first = next(one for one in BALANCERS.values() if one.system is binding.system)
+    return binding.as_balancer_snapshot()(snapshot_of(first, path, lake, cluster))
 
 
 def snapshot_of(balancer: Balancer, path: Path | None, lake: Location, cluster: str | None) -> Any:

@@ -412,6 +412,28 @@ def show_plan(
     body.show(path, snapshot, form_of(form, as_json), all_moves=all_moves)
 
 
+def undo_plan(
+    execution: int | None = typer.Argument(None, help="Id of the execution; default: the newest."),
+    snapshot: Path | None = SNAPSHOT,
+    lake: Path | None = LAKE,
+    out: Path | None = typer.Option(None, "--out", help="Write the plan (trimtab/plan/1) to this file."),
+    form: str = FORMAT,
+    as_json: bool = JSON,
+    all_moves: bool = ALL_MOVES,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Plan moves that undo an execution, from a snapshot taken after it; changes nothing.
+
+    Moves return only what is still as the execution left it. Exit code 0: the plan undoes the whole
+    execution. 3: it cannot undo everything, for example splits of bundles; the problems name the reasons.
+    """
+    from trimtab.cli import plan as body
+
+    where = command_context(lake, settings, overrides)
+    body.undo(execution, snapshot, where, out, form_of(form, as_json), all_moves=all_moves)
+
+
 def diff_plans(
     first: Path = typer.Argument(..., metavar="A.json"), second: Path = typer.Argument(..., metavar="B.json")
 ) -> None:
@@ -589,6 +611,7 @@ def _plan_app() -> typer.Typer:
         app.command(balancer.name)(_plan_command(balancer))
     app.command("show")(show_plan)
     app.command("diff")(diff_plans)
+    app.command("undo")(undo_plan)
     return app
 
 

@@ -14,14 +14,17 @@ from typing import Any
 import typer
 
 from trimtab.act.executor import staleness_warnings
-from trimtab.balancers import Balancer
-from trimtab.balancers.balancer import PlanRequest
+from trimtab.balancers import BALANCERS, Balancer
+from trimtab.balancers.balancer import PlanRequest, PlanResult
 from trimtab.balancers.planning import opened_plan, plan_balancer
 from trimtab.balancers.settings import execution_settings, read_settings
-from trimtab.executions import known_executions
+from trimtab.cli.context import CommandContext
+from trimtab.executions import known_executions, plan_undo
 from trimtab.files.machine import state_folder
+from trimtab.model.plan import UNDO
 from trimtab.report.formats import announce_compilation, duration_text, fitted, print_progress, warn
 from trimtab_common.errors import InputError
+from trimtab_common.settings import Settings
 
 
 def plan(
@@ -41,12 +44,43 @@ def plan(
         else:
             typer.echo(json.dumps(planned.document, ensure_ascii=False, indent=1))
         return
+    words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
+    settings = read_settings(request.settings, words, os.environ)
+    _output(balancer, planned, settings, out, form, all_moves=all_moves)
+    if detailed and planned.plan.has_changes:
+        raise typer.Exit(4)
+
+
+def undo(
+    execution: int | None,
+    snapshot: Path | None,
+    context: CommandContext,
+    out: Path | None,
+    form: str,
+    *,
+    all_moves: bool,
+) -> None:
+    """Body of `trimtab plan undo`: make the plan that undoes an execution, and write it."""
+    plan, found = plan_undo(execution, state_folder(), context.lake, snapshot)
+    planned = PlanResult(plan=plan, snapshot=found)
+    _output(BALANCERS[plan.balancer], planned, context.read(), out, form, all_moves=all_moves)
+
+
+def _output(
+    balancer: Balancer,
+    planned: PlanResult,
+    settings: Settings,
+    out: Path | None,
+    form: str,
+    *,
+    all_moves: bool,
+) -> None:
+    """Print a new plan and write its file; exit code 3 where its verdict is not complete."""
     if out is not None:
         balancer.plan().write(planned.plan, out)
     reference = planned.plan.snapshot
-    words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
-    how = execution_settings(read_settings(request.settings, words, os.environ), balancer)
-    known = known_executions(state_folder())
+    how = execution_settings(settings, balancer)
+    known = [] if planned.plan.strategy == UNDO else known_executions(state_folder())
     warnings = staleness_warnings(reference, known, time.time(), how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":
@@ -63,8 +97,6 @@ def plan(
         print_progress(f"plan written to {out}")
     if not planned.plan.verdict.is_complete and planned.binding:
         raise typer.Exit(3)
-    if detailed and planned.plan.has_changes:
-        raise typer.Exit(4)
 
 
 def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:

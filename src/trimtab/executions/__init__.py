@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from trimtab.act.control import (
     ExecutionControl,
+    receipt_of,
     require_unfinished,
     run_to_completion,
     send_request,
@@ -29,7 +30,7 @@ from trimtab.act.control import prepare as compare_with_cluster
 from trimtab.act.control import resume as run_again
 from trimtab.act.execution.port import PortError
 from trimtab.act.execution.settings import RetryPolicy
-from trimtab.act.execution.state import AnyExecution
+from trimtab.act.execution.state import FINAL, AnyExecution
 from trimtab.act.executor import (
     ExecutionSummary,
     NewestSnapshot,
@@ -41,13 +42,14 @@ from trimtab.act.executor import (
 from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
 from trimtab.act.lease import ClusterBusyError
 from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, balancer_named
+from trimtab.balancers.planning import snapshot_on
 from trimtab.balancers.settings import execution_settings
 from trimtab.files.store import Location
 from trimtab.model.documents import Receipt
-from trimtab.model.errors import ActError
-from trimtab.model.plan import Plan
+from trimtab.model.errors import ActError, ObserveError
+from trimtab.model.plan import UNDO, Plan
 from trimtab.observe.lake.lake import Lake
-from trimtab_common.errors import ConnectError, TrimtabError
+from trimtab_common.errors import ConnectError, InputError, TrimtabError
 from trimtab_common.settings import Settings
 
 if TYPE_CHECKING:
@@ -368,6 +370,49 @@ def request_end(
         return Requested(entry.id, entry.owner) if send_request(store, entry, request) else None
 
 
+def plan_undo(
+    execution: int | None, state_folder: Path, lake: Location, snapshot: Path | None = None
+) -> tuple[AnyPlan, object]:
+    """Plan the way back of an execution; returns the plan and the snapshot from which it was made.
+
+    The plan undoes what is still as the execution left it. Its `problems` name all that it cannot undo; then
+    its verdict is `incomplete`.
+
+    Parameters
+    ----------
+    execution
+        Its id; None for the newest.
+    snapshot
+        File or folder of a snapshot from after the execution; None for the newest of the lake.
+
+    Raises
+    ------
+    InputError
+        If the execution has not ended, or its balancer cannot undo plans.
+    ObserveError
+        If there is no snapshot from after the end of the execution.
+    """
+    with open_store(state_folder) as store:
+        entry = chosen(store, execution)
+        status = store.status(entry)
+        balancer, plan = plan_of(store, entry)
+        if status not in FINAL:
+            raise InputError(f"execution {entry.id} is {status}: resume or cancel it before you undo it")
+        if balancer.undo is None:
+            remedy = "apply its plan with --revert" if balancer.back is not None else "make a new plan"
+            raise InputError(f"execution {entry.id}: no plan undoes a plan of {balancer.name}; {remedy}")
+        receipt = receipt_of(balancer.executor(), store, entry.id)
+    found = snapshot_on(balancer, getattr(plan, "system", None), snapshot, lake, entry.cluster)
+    taken_at: str = found.reference.taken_at
+    if datetime.fromisoformat(taken_at).timestamp() < receipt.ended_at:
+        raise ObserveError(
+            f"the snapshot of {taken_at} is from before the end of execution {entry.id}: collect samples, "
+            "run `trimtab pipeline run`, and try again"
+        )
+    undone: AnyPlan = balancer.undo()(plan, receipt, found)
+    return undone, found
+
+
 @contextmanager
 def open_store(
     folder: Path, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
@@ -471,6 +516,8 @@ def _prepared(
 
 
 def _sense(balancer: Balancer, plan: AnyPlan, context: ExecutionContext, settings: RetryPolicy) -> object:
+    if plan.strategy == UNDO:
+        return None  # no load makes a step of such a plan unnecessary
     newest = newest_of(balancer, context.lake, plan.snapshot.cluster)
     return balancer.executor().sense(plan, newest, settings)
 

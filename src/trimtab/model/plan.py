@@ -1,8 +1,9 @@
 """The base of all plans: moves, what they achieve and predict, and why a goal cannot be met."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.load import ImbalanceSummary
@@ -96,6 +97,24 @@ class Plan(Generic[MoveT]):
     def has_nothing_to_do(self) -> bool:
         """Whether every goal holds already, or as far as the rules on placement allow."""
         return self.verdict is Verdict.BALANCED and not self.has_changes
+
+
+UNDO: Final = "undo"
+"""Strategy of plans that undo an executed plan; every step of such a plan is needed."""
+
+
+def goals_of(plan: Plan[Any]) -> dict[str, object]:
+    """The settings of a plan that measurements compare with, without requests such as `drain`."""
+    names = ("goals", "theta", "epsilon", "min_utilization")
+    return {name: plan.settings[name] for name in names if name in plan.settings}
+
+
+def undo_problems(reasons: Iterable[str], *, any_move: bool) -> tuple[Verdict, tuple[Problem, ...]]:
+    """The verdict and the problems of a plan that undoes another one, by what it cannot undo."""
+    problems = tuple(Problem("not_undone", reason) for reason in reasons)
+    if problems:
+        return Verdict.INCOMPLETE, problems
+    return (Verdict.IMPROVED if any_move else Verdict.BALANCED), ()
 
 
 def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:

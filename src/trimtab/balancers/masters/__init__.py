@@ -57,6 +57,7 @@ BALANCER = Balancer(
     set_help="Setting, like masters.epsilon=0.2; repeatable.",
     executor=LazyImport("trimtab.act.masters.executor:EXECUTOR"),
     open=LazyImport("trimtab.systems.paxos.port:open_port"),
+    undo=LazyImport("trimtab.plan.masters.undo:undo"),
     renderer=LazyImport("trimtab.report.masters.renderer"),
     programs="Run a node of a store of groups, publish its map.",
     impact="a few masterships are asked for at once, and watched (execution.masters.max_in_flight)",

@@ -111,6 +111,7 @@ BALANCER = Balancer(
     plan_options=PLAN_OPTIONS,
     executor=LazyImport("trimtab.act.replicas.executor:EXECUTOR"),
     open=LazyImport("trimtab.systems.kafka.port:open_port"),
+    undo=LazyImport("trimtab.plan.replicas.undo:undo"),
     renderer=LazyImport("trimtab.report.replicas.renderer"),
     replay=LazyImport("trimtab.balancers.replicas.replay:replayed"),
     replay_options=REPLAY_OPTIONS,

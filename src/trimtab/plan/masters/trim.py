@@ -86,7 +86,9 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
         system=snapshot.system,
         version=snapshot.version,
         assignments=tuple(
-            MastershipAssignment(group.group, _name(seen, group.master), _name(seen, int(after_place)))
+            MastershipAssignment(
+                group.group, node_name(seen, group.master), node_name(seen, int(after_place))
+            )
             for group, after_place in zip(seen.groups, board.masters, strict=True)
         ),
         cost=TransferCost(len(moves), sum(move.pause_seconds or 0.0 for move in moves)),
@@ -238,13 +240,13 @@ def _forced_groups(
     snapshot: MastersSnapshot, board: MastershipBoard, row: int, target: int
 ) -> TransferReason:
     source, group = int(board.initial[row]), snapshot.groups[row].group
-    does = f"moves mastership of {group} to node {_name(snapshot, target)}"
+    does = f"moves mastership of {group} to node {node_name(snapshot, target)}"
     if source == NO_MASTER:
-        text = f"{group} has no master; makes node {_name(snapshot, target)} its master"
+        text = f"{group} has no master; makes node {node_name(snapshot, target)} its master"
         return TransferReason("nobody", None, text)
     if snapshot.nodes[source].state is NodeState.DEAD:
-        return TransferReason("dead", None, f"node {_name(snapshot, source)} does not answer; {does}")
-    return TransferReason("drain", None, f"node {_name(snapshot, source)} is to be emptied; {does}")
+        return TransferReason("dead", None, f"node {node_name(snapshot, source)} does not answer; {does}")
+    return TransferReason("drain", None, f"node {node_name(snapshot, source)} is to be emptied; {does}")
 
 
 def _transfer_reason(
@@ -257,9 +259,9 @@ def _transfer_reason(
     place = int((usage[source] - usage[target]).argmax())
     goal = "epsilon" if usage[source, place] > usage[target, place] else "order"
     text = (
-        f"node {_name(snapshot, source)} serves {usage[source, place]:.2f} times its share of "
+        f"node {node_name(snapshot, source)} serves {usage[source, place]:.2f} times its share of "
         f"{RESOURCES[place]}; moves mastership of {snapshot.groups[row].group} "
-        f"({board.share[row, place]:.1%} of all) to node {_name(snapshot, target)}, which serves "
+        f"({board.share[row, place]:.1%} of all) to node {node_name(snapshot, target)}, which serves "
         f"{usage[target, place]:.2f} times its share"
     )
     return TransferReason(goal, RESOURCES[place], text)
@@ -298,7 +300,7 @@ def _unmet(
         found.append(
             Problem(
                 "unmet_goal",
-                f"node {_name(snapshot, node)}: {off[node]:.1%} from the mean of {name} against epsilon "
+                f"node {node_name(snapshot, node)}: {off[node]:.1%} from the mean of {name} against epsilon "
                 f"{settings.epsilon[place]:.0%}: {why}; the largest group, "
                 f"{snapshot.groups[largest].group}, is {board.share[largest, place]:.1%} of all",
                 resource=name,
@@ -327,7 +329,7 @@ def _transfer(
         order=order,
         kind=MastershipMoveKind.TRANSFER,
         group=group.group,
-        source=_name(snapshot, source),
+        source=node_name(snapshot, source),
         target=snapshot.nodes[target].node,
         queries_per_second=group.queries_per_second,
         bytes_per_second=group.bytes_per_second,
@@ -336,7 +338,8 @@ def _transfer(
     )
 
 
-def _name(snapshot: MastersSnapshot, place: int) -> str | None:
+def node_name(snapshot: MastersSnapshot, place: int) -> str | None:
+    """The name of the node at a place of a snapshot; None for nobody."""
     return None if place == NO_MASTER else snapshot.nodes[place].node
 
 
