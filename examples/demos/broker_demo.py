@@ -25,13 +25,17 @@ from demos.warm_up import begin_warm_up
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.processes import end, running
 from trimtab.loop import turn
-from trimtab.model.load import resource_name
-from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements, draw_heatmap
-from trimtab.report.tables import terminal_heatmap
+from trimtab.model.load import ImbalanceSummary, resource_name
+from trimtab.report.charts import save_figure
+from trimtab.report.comparison import MeasurementGoals, compare_measurements, heatmap_figure, met
+from trimtab.report.formats import drop_text
+from trimtab.report.tables import figures_table, terminal_heatmap
 from trimtab_common.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
 
     from demos.sampling import MeasuredPeriod, SampledSandbox
     from trimtab.lab.sandbox.clients import WorkloadPlan
@@ -246,6 +250,44 @@ def _not_ready(pipeline: DemoPipeline, planner: SandboxProcess, seconds: float) 
     return ", ".join(filter(None, busy))
 
 
+def before_after_table(before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals) -> Table:
+    """One row per resource: σ with its drop, worst deviation and peak, each before and after.
+
+    Figures within their goal are green, the others red; resources that were not measured say so.
+    """
+    headings = ["σ before", "after", "drop", "worst deviation", "after", "peak", "after"]
+    table = figures_table(["resource"], headings)
+    table.columns[2].min_width, table.columns[3].min_width = 6, 7
+    for name in goals.epsilon:
+        if name not in before.sigma or name not in after.sigma:
+            table.add_row(resource_name(name), *["–"] * 7)
+            continue
+        was, now = met(before, name, goals), met(after, name, goals)
+        table.add_row(
+            resource_name(name),
+            _coloured(f"{before.sigma[name]:.4f}", was[0]),
+            _coloured(f"{after.sigma[name]:.4f}", now[0]),
+            drop_text(before.sigma[name], after.sigma[name]),
+            _coloured(f"{before.worst_deviation[name]:.1%}", was[1]),
+            _coloured(f"{after.worst_deviation[name]:.1%}", now[1]),
+            *(
+                _coloured(f"{one.peak_usage[name]:.0%}", met[2]) if name in one.peak_usage else "–"
+                for one, met in ((before, was), (after, now))
+            ),
+        )
+    first = next(
+        (name for name in goals.epsilon if np.isfinite(goals.epsilon[name])), next(iter(goals.epsilon))
+    )
+    eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
+    table.add_row("goal", "", "", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
+    table.add_row("η, no goal", "", f"{eta:.4f}", *[""] * 5, style="dim")
+    return table
+
+
+def _coloured(text: str, met: bool) -> str:
+    return f"[green]{text}[/]" if met else f"[red]{text}[/]"
+
+
 def show_both(screen: DemoOutput, before: MeasuredLoad, after: MeasuredLoad, goals: MeasurementGoals) -> None:
     """The map and the table of before and after."""
     show_map(screen, np.array([goals.epsilon[name] for name in before.resources]), before, after)
@@ -361,7 +403,8 @@ def keep_results(
     """
     out.mkdir(parents=True, exist_ok=True)
     (_, before), (_, after) = panels
-    pictures = draw_heatmap(panels, out, "heatmap", title, goals.epsilon[before.resources[0]])
+    figure = heatmap_figure(panels, title, goals.epsilon[before.resources[0]])
+    pictures = save_figure(figure, out, "heatmap")
     write_atomically(out / "plan.json", plan)
     result = {
         "format": "trimtab/demo-result/1",

@@ -13,6 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from demos.broker_demo import Demo, DemoTexts, DemoTimes
+from demos.interruptions import (
+    ClientInterruption,
+    InterruptionSummary,
+    interruptions,
+    summarize_interruptions,
+)
 from demos.sampling import SampledSandbox, sampled
 from demos.screen import DemoOutput, bar
 from demos.turn import carry_out
@@ -21,12 +27,6 @@ from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
-from trimtab.lab.sandbox.truth import (
-    ClientInterruption,
-    InterruptionSummary,
-    interruptions,
-    summarize_interruptions,
-)
 from trimtab.model.bundles.plan import BundlePlan, BundlesReceipt
 from trimtab.model.bundles.range import namespace_of, parse_bundle, topic_hash
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot

@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from cluster import loaded_cluster, say
 from run import machine
 
+from demos.interruptions import interruptions
 from demos.run import DemoInterrupted, orderly
 from demos.sampling import SampledSandbox as World
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
 from trimtab.lab.sandbox.kafka.placement import read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
-from trimtab.lab.sandbox.truth import interruptions
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.port import KafkaAdminPort
 from trimtab_common.files import write_atomically

@@ -14,6 +14,7 @@ from support.trials import TRIMTAB, Trial, finish, running_trial, was_killed
 from tiers import by_tier
 from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 from trimtab.files.replicas.plan import read_plan
+from trimtab.lab.sandbox.kafka.state import CONTROLLER_ID
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -325,8 +326,8 @@ def test_the_controller_restarts_in_mid_copy(trial: Trial) -> None:
     plan = plan_of(("steady", 0, (1, 2), (3, 2)), size=BIG)
     running = trial.apply(trial.write("steady", plan), throttle=SLOW)
     trial.wait("in flight", lambda: trial.in_flight("steady", 0))
-    trial.sandbox.kill_controller()
-    trial.sandbox.start_controller()
+    trial.sandbox.kill(CONTROLLER_ID)
+    trial.sandbox.restart(CONTROLLER_ID)
     code, said = finish(running)
     assert code == 0, said
     trial.assert_at(plan)

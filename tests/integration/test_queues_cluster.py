@@ -21,8 +21,8 @@ from taskiq.receiver import Receiver
 from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
+from support.redis_server import RedisClusterProcess
 from trimtab.files.queues.formats import SNAPSHOT_FORMAT
-from trimtab.lab.sandbox.queues.server import RedisClusterProcess
 from trimtab.model.documents import SnapshotReference
 from trimtab_common.errors import InputError
 from trimtab_queues import BalancedBroker

@@ -13,6 +13,7 @@ import pytest
 
 from trimtab.lab.sandbox.kafka import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import record_placement
+from trimtab.lab.sandbox.kafka.state import CONTROLLER_ID
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
@@ -100,9 +101,9 @@ def test_a_killed_broker_is_fenced_and_returns_and_no_record_is_lost(three_broke
 
 def test_the_controller_can_die_and_come_back(three_brokers, admin):
     """Brokers go on without a controller; with it back, topics can be created again."""
-    three_brokers.kill_controller()
+    three_brokers.kill(CONTROLLER_ID)
     assert admin.describe_cluster()["brokers"]
-    three_brokers.start_controller()
+    three_brokers.restart(CONTROLLER_ID)
     three_brokers.wait_until_serving()
     topic = KafkaWorkload((KafkaTopicLoad("after", (0.0,)),))
     create_topics(three_brokers.connection, topic)

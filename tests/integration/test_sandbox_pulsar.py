@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from demos.interruptions import interruptions, summarize_interruptions
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar.namespaces import (
     bundles_of,
@@ -17,7 +18,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import (
 from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
 from trimtab.lab.sandbox.state import read_state, stop_abandoned
-from trimtab.lab.sandbox.truth import RecordRun, TruthTick, interruptions, stamped, summarize_interruptions
+from trimtab.lab.sandbox.truth import RecordRun, TruthTick, stamped
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.connection import pulsar_client

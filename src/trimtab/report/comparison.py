@@ -15,17 +15,15 @@ import numpy as np
 from trimtab.model.goals import Goals as Limits
 from trimtab.model.goals import violations
 from trimtab.model.load import ImbalanceSummary, resource_name, sigma_threshold
-from trimtab.report.charts import FAINT, INK, save_figure
-from trimtab.report.formats import drop_text, figure_text, known_value, signed_text
-from trimtab.report.tables import RANGE, figures_table, table_lines
+from trimtab.report.charts import FAINT, INK
+from trimtab.report.formats import figure_text, known_value, signed_text
+from trimtab.report.tables import RANGE, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     from trimtab.model.goals import GoalViolation
     from trimtab.report.measured import MeasuredLoad
@@ -92,40 +90,6 @@ def compare_measurements(
     )
 
 
-def before_after_table(before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals) -> Table:
-    """One row per resource: σ with its drop, worst deviation and peak, each before and after.
-
-    Figures within their goal are green, the others red; resources that were not measured say so.
-    """
-    headings = ["σ before", "after", "drop", "worst deviation", "after", "peak", "after"]
-    table = figures_table(["resource"], headings)
-    table.columns[2].min_width, table.columns[3].min_width = 6, 7
-    for name in goals.epsilon:
-        if name not in before.sigma or name not in after.sigma:
-            table.add_row(resource_name(name), *["–"] * 7)
-            continue
-        was, now = met(before, name, goals), met(after, name, goals)
-        table.add_row(
-            resource_name(name),
-            _coloured(f"{before.sigma[name]:.4f}", was[0]),
-            _coloured(f"{after.sigma[name]:.4f}", now[0]),
-            drop_text(before.sigma[name], after.sigma[name]),
-            _coloured(f"{before.worst_deviation[name]:.1%}", was[1]),
-            _coloured(f"{after.worst_deviation[name]:.1%}", now[1]),
-            *(
-                _coloured(f"{one.peak_usage[name]:.0%}", met[2]) if name in one.peak_usage else "–"
-                for one, met in ((before, was), (after, now))
-            ),
-        )
-    first = next(
-        (name for name in goals.epsilon if np.isfinite(goals.epsilon[name])), next(iter(goals.epsilon))
-    )
-    eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
-    table.add_row("goal", "", "", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
-    table.add_row("η, no goal", "", f"{eta:.4f}", *[""] * 5, style="dim")
-    return table
-
-
 def met(measures: ImbalanceSummary, name: str, goals: MeasurementGoals) -> tuple[bool, bool, bool]:
     """Whether a resource's σ is within η, its worst deviation within ε, and its peak within θ."""
     peak, off = measures.peak_usage.get(name, 0.0), measures.worst_deviation[name]
@@ -142,10 +106,6 @@ def _worse(before: ImbalanceSummary, after: ImbalanceSummary, name: str) -> bool
     extremes = ((m.worst_deviation[name], m.peak_usage.get(name, 0.0)) for m in (before, after))
     (deviation, peak), (deviation_after, peak_after) = extremes
     return after.sigma[name] > before.sigma[name] and (deviation_after > deviation or peak_after > peak)
-
-
-def _coloured(text: str, met: bool) -> str:
-    return f"[green]{text}[/]" if met else f"[red]{text}[/]"
 
 
 COMPARABLE = 0.25
@@ -358,13 +318,6 @@ HEADING_LETTERS = 52
 """As many fit beside each other above a panel."""
 LETTER_INCHES = 0.082
 """Width of a letter of a broker's name."""
-
-
-def draw_heatmap(
-    panels: Sequence[tuple[str, MeasuredLoad]], folder: Path, name: str, title: str, epsilon: float
-) -> tuple[Path, Path]:
-    """Draw `heatmap_figure` into `<folder>/<name>.svg` and `.png`, each whole or not at all; their paths."""
-    return save_figure(heatmap_figure(panels, title, epsilon), folder, name)
 
 
 def heatmap_figure(panels: Sequence[tuple[str, MeasuredLoad]], title: str, epsilon: float) -> Figure:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from demos.broker_demo import before_after_table
 from support.measured import from_imbalances
 from trimtab.model.load import ImbalanceSummary, imbalance
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements
+from trimtab.report.comparison import MeasurementGoals, compare_measurements
 from trimtab.report.formats import bytes_text
 from trimtab.report.replicas.renderer import ExecutionCost, cost_text
 

@@ -1,6 +1,7 @@
 """The picture of brokers × resources."""
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from support.measured import from_imbalances
 from trimtab.model.load import imbalance
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.charts import save_figure
-from trimtab.report.comparison import draw_heatmap
+from trimtab.report.comparison import heatmap_figure
 from trimtab.report.measured import MeasuredLoad
 
 
@@ -20,6 +21,13 @@ def measured(first: float = 0.5) -> MeasuredLoad:
     load = np.array([[first, 0.4, 0.3, 0.2], [0.5, 0.4, 0.3, 0.2]])
     series = [imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for _ in range(3)]
     return from_imbalances((1, 2), ("h1", "h2"), series)
+
+
+def draw_heatmap(
+    panels: list[tuple[str, MeasuredLoad]], folder: Path, name: str, title: str, epsilon: float
+) -> tuple[Path, Path]:
+    """The picture of placements as two files."""
+    return save_figure(heatmap_figure(panels, title, epsilon), folder, name)
 
 
 def test_both_formats_are_whole_files(tmp_path):

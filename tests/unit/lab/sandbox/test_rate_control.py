@@ -4,15 +4,9 @@ import random
 import threading
 import time
 
+from demos.interruptions import ClientInterruption, interruptions, summarize_interruptions
 from trimtab.lab.sandbox.clients import ProducerTick, RecordStream, send_on_time
-from trimtab.lab.sandbox.truth import (
-    ClientInterruption,
-    LongestPauses,
-    TruthTick,
-    interruptions,
-    read_truth,
-    summarize_interruptions,
-)
+from trimtab.lab.sandbox.truth import LongestPauses, TruthTick, read_truth
 
 
 def test_every_record_is_sent_in_turn_and_counted(tmp_path):

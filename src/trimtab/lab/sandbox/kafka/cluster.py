@@ -21,7 +21,7 @@ from trimtab.lab.sandbox.kafka.runtime import (
     server_properties,
     write_node_files,
 )
-from trimtab.lab.sandbox.kafka.state import CONTROLLER_ID, HOSTS, KafkaNode, KafkaSandboxState, declare_nodes
+from trimtab.lab.sandbox.kafka.state import HOSTS, KafkaNode, KafkaSandboxState, declare_nodes
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
@@ -131,14 +131,6 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
             for node in self.brokers
             if node.prometheus_port is not None
         }
-
-    def kill_controller(self) -> None:
-        """Kill the controller node with -9."""
-        self.kill(CONTROLLER_ID)
-
-    def start_controller(self) -> None:
-        """Start the controller node again."""
-        self.restart(CONTROLLER_ID)
 
     def wait_until_serving(self, timeout_seconds: float | None = None) -> None:
         """Wait until every broker that was started, and not killed since, is registered and unfenced.
