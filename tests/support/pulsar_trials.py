@@ -1,18 +1,13 @@
 """A real Pulsar cluster on which trimtab is run as a process of its own, and put to the test."""
 
-import os
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from support.admin_calls import PATIENCE_SECONDS
-from support.journals import CODECS
-from support.trials import trimtab
+from support.trials import TrimtabProcesses
 from trimtab.act.bundles.port import SWITCHES
-from trimtab.act.journal import JOURNAL_FILE, Journal
 from trimtab.files.bundles.plan import write_bundle_plan
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import (
@@ -61,8 +56,10 @@ IMPATIENT = {
 
 
 @dataclass
-class PulsarTrial:
+class PulsarTrial(TrimtabProcesses):
     """One cluster, one namespace of four bundles, one state folder."""
+
+    impatient = IMPATIENT
 
     sandbox: PulsarSandbox
     folder: Path
@@ -112,13 +109,6 @@ class PulsarTrial:
 
         self.wait(f"{bundle} with {broker}", there)
 
-    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until something is so."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"not so after {seconds} s: {what}"
-            time.sleep(0.1)
-
     def assert_given_back(self) -> None:
         """No switch is set, every broker balances by itself again, and nobody claims the cluster."""
         assert set(self.admin.configuration_overrides()) & set(SWITCHES) == set()
@@ -139,49 +129,17 @@ class PulsarTrial:
         write_bundle_plan(replace(plan, snapshot=reference), path)
         return str(path)
 
-    def start(self, *arguments: str, crash_at: str = "", **settings: str) -> "subprocess.Popen[str]":
-        """Start trimtab; settings are those of `[execution]`, with `__` for a dot."""
-        chosen = IMPATIENT | {key.replace("__", "."): value for key, value in settings.items()}
-        sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
-        known = self.sandbox.connection
-        if known.tls_ca is not None:
-            sets += ["--set", f"clusters.sandbox.tls_ca={known.tls_ca}"]
-        address = "pulsar+" + ",".join(self.sandbox.web_urls.values())
-        environment = {
-            **os.environ,
-            "TRIMTAB_STATE": str(self.folder / "state"),
-            **({} if known.token is None else {TOKEN_VARIABLE: known.token}),
-        }
-        process = subprocess.Popen(
-            [
-                *trimtab(crash_at),
-                *arguments,
-                "--cluster",
-                "sandbox",
-                "--set",
-                f"clusters.sandbox.address={address}",
-                *sets,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        self.processes.append(process)
-        return process
+    def cluster_words(self) -> list[str]:
+        """The arguments that name the cluster, and its certificate."""
+        known, address = self.sandbox.connection, "pulsar+" + ",".join(self.sandbox.web_urls.values())
+        words = ["--cluster", "sandbox", "--set", f"clusters.sandbox.address={address}"]
+        trust = ["--set", f"clusters.sandbox.tls_ca={known.tls_ca}"]
+        return [*words, *trust] if known.tls_ca is not None else words
 
-    def run(self, *arguments: str, expect: int = 0, crash_at: str = "", **settings: str) -> str:
-        """Run trimtab to its end; what it said."""
-        process = self.start(*arguments, crash_at=crash_at, **settings)
-        said, _ = process.communicate(timeout=2 * PATIENCE_SECONDS)
-        assert process.returncode == expect, f"exit code {process.returncode} of {arguments}:\n{said}"
-        return said
-
-    def status(self) -> str:
-        """Of the newest execution, as the journal has it."""
-        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
-            return journal.entries()[0].status
+    def environment(self) -> dict[str, str]:
+        """Variables for its commands: the token, if the cluster requires one."""
+        token = self.sandbox.connection.token
+        return {} if token is None else {TOKEN_VARIABLE: token}
 
     def end_all(self) -> None:
         """End what still runs, and leave the cluster as it was found."""
@@ -190,9 +148,6 @@ class PulsarTrial:
 
     def end(self) -> None:
         """End what still runs, and take no switch along into the next test."""
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        self.kill_processes()
         for switch in set(self.admin.configuration_overrides()) & set(SWITCHES):
             self.admin.delete_configuration(switch)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -49,9 +50,76 @@ def trimtab(crash_at: str) -> list[str]:
     return [sys.executable, str(mortal), crash_at] if crash_at else [str(TRIMTAB)]
 
 
+class TrimtabProcesses(ABC):
+    """Processes of trimtab on one cluster, with one state folder.
+
+    Attributes
+    ----------
+    impatient
+        Settings of `[execution]` for all of them.
+    """
+
+    impatient: ClassVar[Mapping[str, str]]
+    folder: Path
+    processes: "list[subprocess.Popen[str]]"
+
+    @abstractmethod
+    def cluster_words(self) -> list[str]:
+        """The arguments that name the cluster."""
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """Variables for its commands."""
+
+    def start(
+        self, *arguments: str, crash_at: str = "", state: str = "state", **settings: str
+    ) -> "subprocess.Popen[str]":
+        """Start trimtab; settings are those of `[execution]`, with `__` for a dot."""
+        chosen = {**self.impatient, **{key.replace("__", "."): value for key, value in settings.items()}}
+        sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
+        process = subprocess.Popen(
+            [*trimtab(crash_at), *arguments, *self.cluster_words(), *sets],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "TRIMTAB_STATE": str(self.folder / state), **self.environment()},
+        )
+        self.processes.append(process)
+        return process
+
+    def run(self, *arguments: str, expect: int = 0, **options: str) -> str:
+        """Run trimtab to its end; its output."""
+        code, said = finish(self.start(*arguments, **options))
+        assert code == expect, f"exit code {code} of trimtab {' '.join(arguments)}:\n{said}"
+        return said
+
+    def status(self) -> str:
+        """The status of the newest execution, as another process reads it from the journal."""
+        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
+            return journal.entries()[0].status
+
+    def kill_processes(self) -> None:
+        """Kill the processes that still run."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        self.processes.clear()
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait until a condition holds; `what` names it in the error."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not so after {seconds} s: {what}"
+            time.sleep(0.1)
+
+
 @dataclass
-class Trial:
+class Trial(TrimtabProcesses):
     """One cluster, one state folder."""
+
+    impatient = IMPATIENT
 
     sandbox: KafkaSandbox
     folder: Path
@@ -111,13 +179,6 @@ class Trial:
     def _led(self, names: Collection[TopicPartition]) -> set[TopicPartition]:
         placements = self.look(*names).placements
         return {name for name, placement in placements.items() if placement.leader is not None}
-
-    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until something is so."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"not so after {seconds} s: {what}"
-            time.sleep(0.1)
 
     def in_flight(self, topic: str, number: int) -> bool:
         """Whether a partition is being reassigned."""
@@ -272,52 +333,23 @@ class Trial:
         write_plan(plan, path)
         return path
 
-    def start(
-        self, *arguments: str, crash_at: str = "", state: str = "state", **settings: str
-    ) -> "subprocess.Popen[str]":
-        """Start trimtab; settings are those of `[execution]`."""
-        chosen = IMPATIENT | settings
-        sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
-        environment = {
-            **os.environ,
-            "TRIMTAB_STATE": str(self.folder / state),
-            "TRIMTAB_LAKE": str(self.folder / "lake"),
-        }
-        process = subprocess.Popen(
-            [*trimtab(crash_at), *arguments, "--cluster", f"kafka://{self.sandbox.bootstrap}", *sets],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        self.processes.append(process)
-        return process
+    def cluster_words(self) -> list[str]:
+        """The arguments that name the cluster."""
+        return ["--cluster", f"kafka://{self.sandbox.bootstrap}"]
+
+    def environment(self) -> dict[str, str]:
+        """Variables for its commands."""
+        return {"TRIMTAB_LAKE": str(self.folder / "lake")}
 
     def end_all(self) -> None:
         """After a story that went wrong: end what still runs, so that the next one begins afresh."""
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-        self.processes.clear()
+        self.kill_processes()
         with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
             interrupted = [entry.id for entry in journal.entries() if entry.status not in FINAL]
         for execution in interrupted:
             finish(self.start("execution", "cancel", str(execution)))
         for partition in self.look().reassignments:
             self.insist(lambda partition=partition: self.port.cancel_reassignments([partition]))  # type: ignore[misc]
-
-    def status(self) -> str:
-        """Of the newest execution, as another process reads it from the journal."""
-        with Journal(self.folder / "state" / JOURNAL_FILE, CODECS) as journal:
-            return journal.entries()[0].status
-
-    def run(self, *arguments: str, expect: int = 0, **options: str) -> str:
-        """Run trimtab to its end; what it said."""
-        code, said = finish(self.start(*arguments, **options))
-        assert code == expect, f"exit code {code} of trimtab {' '.join(arguments)}:\n{said}"
-        return said
 
     def apply(self, plan: Path, **options: str) -> "subprocess.Popen[str]":
         """Start `trimtab apply`."""
