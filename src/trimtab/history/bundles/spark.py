@@ -118,7 +118,7 @@ def effect_from(data: bytes) -> ReplayEffect:
     return msgspec.msgpack.decode(data, type=ReplayEffect, dec_hook=_array)
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError(f"{type(value).__name__} has no form in a file")
@@ -129,9 +129,9 @@ def _array(kind: Any, value: Any) -> Any:
     return np.array(value, dtype=kind.__args__[1].__args__[0])
 
 
-def _identity(scenario: ShedderScenario, strategy: str) -> dict[str, Any]:
+def _identity(scenario: ShedderScenario, strategy: str) -> dict[str, object]:
     """The settings that two replays must have in common, as JSON brings them back."""
-    identity: dict[str, Any] = {
+    identity: dict[str, object] = {
         "strategy": strategy,
         "seed": scenario.seed,
         "options": scenario.options,
@@ -140,11 +140,11 @@ def _identity(scenario: ShedderScenario, strategy: str) -> dict[str, Any]:
         "policies": scenario.metadata.policies,
         "quotas": scenario.quotas,
     }
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(identity))
+    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(identity))
     return found
 
 
-def _texts(state: Any) -> Any:
+def _texts(state: object) -> object:
     """The state of the random numbers with its 128-bit integers as texts, which JSON readers do not round."""
     if isinstance(state, dict):
         return {name: _texts(value) for name, value in state.items()}

@@ -8,7 +8,7 @@ import os
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -20,9 +20,9 @@ from trimtab.model.errors import SandboxError
 T = TypeVar("T")
 
 
-def encode(value: object) -> dict[str, Any]:
+def encode(value: object) -> dict[str, object]:
     """A dataclass as a JSON object; paths become text."""
-    document: dict[str, Any] = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+    document: dict[str, object] = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
     return document
 
 

@@ -27,7 +27,7 @@ class SandboxSystem(Generic[State]):
     state
         Of its sandboxes.
     start
-        Starts one that outlives this process, by options of its own, `folder` and `say`.
+        Starts one that outlives this process, by the options of its `Sandbox.start`.
     describe
         A sandbox as a few lines for its user.
     steps

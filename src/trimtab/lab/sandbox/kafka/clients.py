@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from trimtab.lab.sandbox.clients import (
     ClientTask,
@@ -75,7 +74,7 @@ def produce(task: ClientTask[KafkaConnection, KafkaWorkload], stopped: threading
     for topic in {topic for topic, _, _ in places}:
         client.partitions_for(topic)
 
-    waiting: set[Any] = set()
+    waiting: set[object] = set()
 
     def send(tick: ProducerTick, index: int, number: int) -> None:
         topic, partition, _ = places[index]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
@@ -19,11 +18,6 @@ from trimtab_common.errors import ConnectError
 LIVE_BYTES = 4_000_000
 """Kept by each partition that is written to: topics that grow make a plan's disks old within minutes."""
 PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
-
-
-def start(**options: Any) -> KafkaSandboxState:
-    """A sandbox that outlives this process, by the options of `KafkaSandbox.start`."""
-    return KafkaSandbox.start(properties=PROPERTIES, detached=True, **options).state
 
 
 def describe(state: KafkaSandboxState) -> str:
@@ -92,7 +86,7 @@ def present_topics(state: KafkaSandboxState, workload: KafkaWorkload) -> set[str
 
 KAFKA = BrokerSystem(
     state=KafkaSandboxState,
-    start=start,
+    start=lambda **options: KafkaSandbox.start(properties=PROPERTIES, detached=True, **options).state,
     describe=describe,
     steps=(("skew", "create topics whose load is uneven"), ("load", "produce and consume, until Ctrl-C")),
     skewed=lambda state, seed, rate: with_flat_disk(skewed(seed, rate * 1e6, len(state.brokers)), LIVE_BYTES),

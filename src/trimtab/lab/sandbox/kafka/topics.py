@@ -102,9 +102,9 @@ def digit_texts(size: int, seed: int, count: int = 64) -> Iterator[bytes]:
     return cycle([bytes(draw.choices(b"0123456789", k=size)) for _ in range(count)])
 
 
-def _request(topic: KafkaTopicLoad, placement: SandboxPlacement | None) -> dict[str, Any]:
+def _request(topic: KafkaTopicLoad, placement: SandboxPlacement | None) -> dict[str, object]:
     if placement is None:
-        where: dict[str, Any] = {
+        where: dict[str, object] = {
             "num_partitions": topic.partitions,
             "replication_factor": topic.replication_factor,
         }

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
@@ -18,11 +18,6 @@ from trimtab_store.clients.cluster import masters_of, query_group_status
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0
-
-
-def start(**options: Any) -> MastersSandboxState:
-    """A sandbox that outlives this process, by the options of `MastersSandbox.start`."""
-    return MastersSandbox.start(detached=True, **options).state
 
 
 def describe(state: MastersSandboxState) -> str:
@@ -210,7 +205,7 @@ async def _load(
 
 MASTERS: Final = SandboxSystem(
     state=MastersSandboxState,
-    start=start,
+    start=lambda **options: MastersSandbox.start(detached=True, **options).state,
     describe=describe,
     steps=(
         ("load", "send to every group and read it back, until Ctrl-C"),

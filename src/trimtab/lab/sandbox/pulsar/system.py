@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces, place_unevenly
@@ -15,11 +12,6 @@ from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.model.bundles.range import namespace_of
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
-
-
-def start(settings: Sequence[str], **options: Any) -> PulsarSandboxState:
-    """A sandbox that outlives this process, by the options of `PulsarSandbox.start`."""
-    return PulsarSandbox.start(settings=parse_settings(settings), detached=True, **options).state
 
 
 def describe(state: PulsarSandboxState) -> str:
@@ -111,7 +103,9 @@ def present_topics(state: PulsarSandboxState, workload: PulsarWorkload) -> set[s
 
 PULSAR = BrokerSystem(
     state=PulsarSandboxState,
-    start=start,
+    start=lambda settings, **options: (
+        PulsarSandbox.start(settings=parse_settings(settings), detached=True, **options).state
+    ),
     describe=describe,
     steps=(
         ("skew", "create namespaces whose bundles are uneven"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.queues import program
@@ -15,11 +15,6 @@ from trimtab.systems.redis.client import open_server
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 DRAIN_SECONDS: Final = 120.0
-
-
-def start(**options: Any) -> QueuesSandboxState:
-    """A sandbox that outlives this process, by the options of `QueuesSandbox.start`."""
-    return QueuesSandbox.start(detached=True, **options).state
 
 
 def describe(state: QueuesSandboxState) -> str:
@@ -111,7 +106,7 @@ def _waiting(state: QueuesSandboxState) -> int:
 
 QUEUES: Final = SandboxSystem(
     state=QueuesSandboxState,
-    start=start,
+    start=lambda **options: QueuesSandbox.start(detached=True, **options).state,
     describe=describe,
     steps=(
         ("load", "send short votes and long reports, until Ctrl-C"),
