@@ -1,4 +1,4 @@
-"""Work as a Spark job: each part is a task in Python."""
+"""Python work as the tasks of a Spark job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS: Final[Mapping[str, type[TrimtabError]]] = {
 
 
 class SparkTask(Protocol):
-    """The work of one task; sent to wherever it runs."""
+    """The work of one Spark task; it is sent to the executor."""
 
     def run(self) -> tuple[bytes, list[str]]:
         """Do the work; the second value has progress lines for the user."""
@@ -64,7 +64,7 @@ def _worker(works: Sequence[SparkTask]) -> Callable[[Iterator[RecordBatch]], Ite
 
 
 def _outcome(work: SparkTask) -> tuple[bytes | None, list[str], str | None]:
-    """A user's errors come home as words: Spark would try again, and bury them in a stack trace."""
+    """Return a user's error as text: Spark would retry the task and hide the error in a stack trace."""
     try:
         found, progress = work.run()
         return found, progress, None

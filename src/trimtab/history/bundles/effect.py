@@ -27,7 +27,7 @@ messages at 25/s a topic, so that up to 0.04 s of it is their spacing."""
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """The measures of every strategy of a comparison, whatever its own options are.
+    """The definition of the metrics that all strategies of a comparison share.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class MetricSpec:
 
 
 def metric_spec(options: PulsarBrokerConfig, pause_seconds: float = MEASURED_PAUSE_SECONDS) -> MetricSpec:
-    """The ruler of these options: the modular manager's weights, and the threshold of overload."""
+    """The metric definition from these options: the modular manager's weights, and the overload threshold."""
     return MetricSpec(options.weights, options.broker_overloaded_threshold_percentage / 100.0, pause_seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayEffect:
-    """The whole of a replay, in figures.
+    """The metrics of a replay.
 
     Attributes
     ----------
@@ -112,17 +112,17 @@ class ReplayEffect:
 
     @property
     def overload_seconds(self) -> float:
-        """Time with some overloaded broker; every tick stands until the next, the last for no time."""
+        """Time with an overloaded broker; a tick lasts until the next, the last tick has no duration."""
         return float(np.diff(self.at)[self.overloaded[:-1] > 0].sum())
 
     @property
     def overload_broker_seconds(self) -> float:
-        """The same, every overloaded broker counted."""
+        """Overload time summed over the brokers."""
         return float((np.diff(self.at) * self.overloaded[:-1]).sum())
 
 
 class EffectMeter:
-    """Adds up the effect of one strategy, tick after tick, by one ruler."""
+    """Accumulates the metrics of one strategy, tick by tick."""
 
     def __init__(self, measured_by: MetricSpec) -> None:
         self._metric_spec = measured_by
@@ -134,7 +134,7 @@ class EffectMeter:
         self._splits: dict[str, tuple[float, str]] = {}
 
     def add(self, observation: ReportTick, decision: ShedDecision) -> None:
-        """One tick as the strategy saw it, and what it decided then."""
+        """Add one tick as the strategy saw it, and its decision."""
         sigma, peak, overloaded = self._usage(observation.brokers)
         for source, bundles in decision.unloads.items():
             for bundle in bundles:
@@ -186,7 +186,7 @@ ProgressCallback = Callable[[str, ReportTick, ShedDecision], None]
 PROGRESS_SECONDS = 1.0
 
 Passed = Callable[[int, float], None]
-"""Is told how many ticks have passed, and the time of the last (seconds since 1970)."""
+"""Called with the number of ticks so far, and the time of the last (seconds since 1970)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +196,9 @@ class StrategyComparison:
     Attributes
     ----------
     measured_by
-        The ruler of all of them.
+        The metric definition of all of them.
     unmoved
-        The recording as it is, with nothing unloaded.
+        The recording as it is, without unloads.
     effects
         By the scenario's name, in the order asked for.
     """
@@ -211,7 +211,7 @@ class StrategyComparison:
 def side_by_side(
     ticks: Iterable[ReportTick], scenarios: Mapping[str, ShedderScenario]
 ) -> Iterator[tuple[ReportTick, dict[str, tuple[ReportTick, ShedDecision]]]]:
-    """Every tick through every scenario; the recording is gone through once.
+    """Run every scenario over the ticks in one pass over the recording.
 
     Parameters
     ----------
@@ -255,9 +255,9 @@ def compare(
     ticks, scenarios
         As for `side_by_side`; scenarios in which the world does not answer differ by their costs alone.
     measured_by
-        One ruler for all, so that their figures can be compared.
+        One metric definition for all, so that their figures can be compared.
     text
-        Is told of every decision, with the scenario's name and the tick as it saw it.
+        Called with every decision, the scenario's name and the tick as it saw it.
     """
     unmoved = EffectMeter(measured_by)
     meters = {name: EffectMeter(measured_by) for name in scenarios}
@@ -279,7 +279,7 @@ def run_scenario(
     out: Path | None = None,
     passed: Passed | None = None,
 ) -> ReplayEffect:
-    """The effect of a scenario on a recording, of which no more than a tick is held.
+    """The effect of a scenario on a recording; one tick is in memory at a time.
 
     Parameters
     ----------
@@ -288,12 +288,12 @@ def run_scenario(
     scenario
         What decides; None moves nothing.
     measured_by
-        The ruler.
+        The metric definition.
     out
         File for the decisions, a line a tick, the same that `trimtab replay bundles` writes of one strategy;
         it appears as a whole or not at all.
     passed
-        Is told of the progress, once a second.
+        Called once a second with the progress.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def run_scenario(
 
 
 def progress_text(ticks: Iterable[ReportTick], passed: Passed) -> Iterator[ReportTick]:
-    """The same ticks; now and then somebody is told how far they have come, and once more at the end."""
+    """The same ticks; `passed` is called once a second and at the end."""
     count, last, due = 0, None, time.monotonic() + PROGRESS_SECONDS
     for tick in ticks:
         yield tick

@@ -1,4 +1,4 @@
-"""Recordings of load reports out of a lake, and the changes of owners that they show."""
+"""Recordings of load reports, from files or a lake, and the changes of owners in them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReportRecording(Protocol):
         ...
 
     def check(self) -> None:
-        """Refuse a recording that holds nothing, before anybody waits for it."""
+        """Raise an error if the recording is empty."""
         ...
 
     def ticks(self) -> Iterator[ReportTick]:
@@ -52,7 +52,7 @@ class TickRange:
     until: datetime.datetime | None = None
 
     def of(self, ticks: Iterator[ReportTick]) -> Iterator[ReportTick]:
-        """Those of them that are within it."""
+        """The ticks that are within the range."""
         if self.since is not None:
             begin = self.since.timestamp()
             ticks = dropwhile(lambda tick: tick.at < begin, ticks)
@@ -141,7 +141,7 @@ class LakeReportRecording:
 
 @dataclass
 class OwnershipChangeCounter:
-    """Counts ticks as they go by.
+    """Counts ticks with unusual reports.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class OwnershipChangeCounter:
             yield tick
 
     def summary(self) -> list[str]:
-        """A sentence for each kind that was there."""
+        """A sentence for each kind of unusual report that occurred."""
         return [
             f"{self.counts[kind]} of {self.ticks} ticks {words} (first {self.first[kind]})"
             for kind, words in KINDS.items()
@@ -198,7 +198,7 @@ class OwnershipChangeCounter:
         return found if split is None else {**found, "split": split}
 
     def _split_between(self, bundles: frozenset[str]) -> str | None:
-        """A bundle and a part of it; what was looked at for the last tick is not looked at again."""
+        """A bundle listed beside a part of it; the last result is used again for equal bundles."""
         if bundles != self._observed:
             pair = next(overlapping(map(parse_bundle, bundles)), None)
             self._split = None if pair is None else f"{pair[1].key} beside {pair[0].key}"

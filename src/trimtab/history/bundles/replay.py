@@ -32,7 +32,7 @@ MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 @dataclass(frozen=True)
 class ReplayedCluster:
-    """Bundles that are elsewhere than in the recording.
+    """Bundles whose owner differs from the recording.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class ReplayedCluster:
     owner: Mapping[str, str] = field(default_factory=dict)
 
     def moved(self, destinations: Mapping[str, str]) -> ReplayedCluster:
-        """The world after these bundles went to these brokers."""
+        """The cluster after these bundles moved to these brokers."""
         return ReplayedCluster({**self.owner, **destinations}) if destinations else self
 
     def answered(self, tick: ReportTick) -> ReportTick:
-        """The tick as it would have been recorded in this world.
+        """The tick as this cluster would have reported it.
 
         A bundle whose new broker is not in the tick (it has died) is where the recording has it.
         """
@@ -70,7 +70,7 @@ class ReplayedCluster:
 
 
 class _MutableReport:
-    """A report that bundles are taken from and given to, one after the other, before it is a value again."""
+    """A report that is changed bundle by bundle, and then becomes a value again."""
 
     def __init__(self, report: BrokerReport) -> None:
         self._report = report
@@ -80,7 +80,7 @@ class _MutableReport:
         self._totals = {name: getattr(report, name) for name in TRAFFIC}
 
     def add(self, stats: BundleStats, usage: Mapping[str, float], sign: int) -> None:
-        """Add what a bundle carries, or take it away; nothing falls below zero."""
+        """Add or subtract the load of a bundle; no load falls below zero."""
         for name, share in usage.items():
             self._usage[name] = max(0.0, self._usage[name] + sign * share)
         for name in TRAFFIC:
@@ -146,7 +146,7 @@ class ShedderScenario(LeaderRules):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReplayState(LeaderMemory):
-    """All that one tick leaves to the next; `trimtab.history.bundles.spark` writes and reads it.
+    """The state between two ticks; `trimtab.history.bundles.spark` writes and reads it.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def first_state(scenario: ShedderScenario) -> ReplayState:
 def replay(
     ticks: Iterable[ReportTick], scenario: ShedderScenario, state: ReplayState | None = None
 ) -> Iterator[tuple[ReportTick, ShedDecision, ReplayState]]:
-    """One decision a tick.
+    """Make one decision a tick.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def replay(
 def step(
     tick: ReportTick, scenario: ShedderScenario, state: ReplayState
 ) -> tuple[ReportTick, ShedDecision, ReplayState]:
-    """One tick: the leader takes the reports in, decides, and the world answers.
+    """Run one tick: the leader reads the reports and decides, and owners change.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def decide_now(ticks: Sequence[ReportTick], scenario: ShedderScenario) -> tuple[
 
 
 def _unsplit(splits: SplitState, observation: ReportTick, decision: ShedDecision) -> SplitState:
-    """The hits of owners with those of bundles that they decided to split, as if nothing were split."""
+    """The split counters of owners, as if no bundle had been split."""
     hits = {broker: dict(counts) for broker, counts in splits.hits.items()}
     for broker, counts in hits.items():
         counts |= {
@@ -294,7 +294,7 @@ def _generator(state: Mapping[str, Any]) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class StrategyRequest:
-    """One strategy as it was asked for.
+    """One strategy as requested.
 
     Attributes
     ----------
@@ -320,7 +320,7 @@ class StrategyRequest:
         return self.strategy if self.placement is None else f"{self.strategy} and {self.placement}"
 
     def settled(self, variant: str, seed: int, *, world_answers: bool) -> StrategyRequest:
-        """The same with nothing left open.
+        """The same request with all defaults filled in.
 
         Where the world answers, every unload needs a destination: Pulsar's default placement, or for
         `AvgShedder`, which plans its own, itself.
@@ -413,7 +413,7 @@ def strategy_requests(
 
 
 def _placements(placements: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Placements by the strategy's name; the empty one is for all others."""
+    """Placements by the strategy's name; the empty name is for all other strategies."""
     placed: dict[str, str] = {}
     for given in placements:
         label, equals, placement = given.rpartition("=")
@@ -428,7 +428,7 @@ def _placements(placements: Sequence[str], chosen: Mapping[str, str]) -> dict[st
 
 
 def _options(overrides: Sequence[str], chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Options by the strategy's name; the empty one has those of all."""
+    """Options by the strategy's name; the empty name has the options of all strategies."""
     options: dict[str, dict[str, str]] = {"": {}, **{name: {} for name in chosen}}
     for override in overrides:
         whole, equals, value = override.partition("=")
@@ -440,7 +440,7 @@ def _options(overrides: Sequence[str], chosen: Mapping[str, str]) -> dict[str, d
 
 
 def _name(values: str, label: str, chosen: Mapping[str, str]) -> str:
-    """The strategy that a setting is for; a full Java class name will do too."""
+    """The strategy that a setting is for, by its name or full Java class name."""
     for name in (label.strip(), label.strip().rpartition(".")[2]):
         if name in chosen:
             return name

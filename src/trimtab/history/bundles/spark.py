@@ -48,7 +48,7 @@ _KINDS: Final[dict[str, Any]] = {
 
 
 def write_state(state: ReplayState, scenario: ShedderScenario, strategy: str, path: Path) -> None:
-    """Write where a replay stands; the file appears as a whole or not at all.
+    """Write the state of a replay atomically.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def write_state(state: ReplayState, scenario: ShedderScenario, strategy: str, pa
 
 
 def read_state(scenario: ShedderScenario, strategy: str, path: Path) -> ReplayState:
-    """The state that was written.
+    """Read a state that `write_state` wrote.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def effect_bytes(effect: ReplayEffect) -> bytes:
 
 
 def effect_from(data: bytes) -> ReplayEffect:
-    """The effect that these bytes are of."""
+    """Decode an effect from `effect_bytes`."""
     return msgspec.msgpack.decode(data, type=ReplayEffect, dec_hook=_array)
 
 
@@ -130,7 +130,7 @@ def _array(kind: Any, value: Any) -> Any:
 
 
 def _identity(scenario: ShedderScenario, strategy: str) -> dict[str, object]:
-    """The settings that two replays must have in common, as JSON brings them back."""
+    """The settings that two replays must share, as decoded from JSON."""
     identity: dict[str, object] = {
         "strategy": strategy,
         "seed": scenario.seed,
@@ -181,7 +181,7 @@ ProgressListener = Callable[[Mapping[str, TaskProgress]], None]
 
 @dataclass(frozen=True)
 class ReplayTask:
-    """The work of one task; sent to wherever it runs.
+    """The work of one Spark task; it is sent to the executor.
 
     Attributes
     ----------
@@ -258,13 +258,13 @@ def replay_on_spark(
     scenarios
         By name.
     measured_by
-        One ruler for all.
+        One metric definition for all.
     out
         Folder for the decisions, a file for each scenario; it appears as a whole or not at all.
     received
-        Is told now and then how far each task is that has begun.
+        Called with the progress of each running task.
     warned
-        Is told in the end what whoever reads the decisions should know of the recording.
+        Called at the end with each warning about the recording.
 
     Raises
     ------
@@ -290,7 +290,7 @@ def replay_on_spark(
 
 @contextlib.contextmanager
 def _listening(statuses: Mapping[str, Path], received: ProgressListener | None) -> Iterator[None]:
-    """Tell what tasks leave word of in their files, beside the thread that waits for Spark."""
+    """Report the progress files of tasks from a second thread while Spark runs."""
     if received is None:
         yield
         return

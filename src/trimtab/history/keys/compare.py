@@ -43,7 +43,7 @@ OBSERVATIONS: Final = 400
 
 @dataclass(frozen=True, kw_only=True)
 class KeysScenario:
-    """What all schemes of a comparison share.
+    """The settings that all policies of a comparison share.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class KeysScenario:
 
 @dataclass(frozen=True, eq=False)
 class KeyPolicyResult:
-    """The measures of one scheme on a recording.
+    """The metrics of one policy on a recording.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class KeyPolicyResult:
 
 
 def default_schemes() -> tuple[str, ...]:
-    """Every policy, IPOOA in its three readings, and tables in theirs."""
+    """Every policy, with the three variants of IPOOA and of routing tables."""
     ipooa = [f"{OverloadOptimisation.name}+{one}" for one in CANDIDATES]
     others = [one for one in POLICIES if one not in (KeyGroups.name, OverloadOptimisation.name)]
     return (*others, OverloadOptimisation.name, *ipooa, *TABLES)
@@ -107,7 +107,7 @@ def compare(
     setting: KeysScenario,
     text: Callable[[str], None] = lambda name: None,
 ) -> dict[str, KeyPolicyResult]:
-    """The outcome of each scheme on the same records.
+    """The metrics of each policy on the same records.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def compare(
         `key_groups+guard` (the same under the order guard), `key_groups+guard+plans` (the plain hash first,
         and a plan every `plan_seconds` from what came in).
     text
-        Is told each name before it is run.
+        Called with each name before it is run.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def compare(
 
 
 def outcome(found: KeysSimulationRun) -> KeyPolicyResult:
-    """The measures of a course."""
+    """The metrics of a simulation run."""
     sent, done = np.asarray(found.stream.at), np.asarray(found.done)
     at = np.linspace(sent[0], max(done.max(), sent[-1]), OBSERVATIONS)
     return KeyPolicyResult(

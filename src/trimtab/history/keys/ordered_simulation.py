@@ -42,7 +42,7 @@ from trimtab_keys.core.routing import RoutingTable, group_count
 
 @dataclass(frozen=True, slots=True)
 class OrderingDelays:
-    """How long the steps of the guard take.
+    """The durations of the steps of the order guard.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class OrderingDelays:
 
 @dataclass(frozen=True, slots=True)
 class PublisherObservation:
-    """What a publisher of tables has seen.
+    """The observation that a publisher of tables decides by.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class PublisherObservation:
 
 
 class TablePublisher(Protocol):
-    """Whoever makes tables.
+    """Makes routing tables while records flow.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class TablePublisher(Protocol):
     next_plan_at: float
 
     def next_table(self, observation: PublisherObservation, /) -> RoutingTable | None:
-        """A new table; None where the last one stands."""
+        """A new table; None if the last one stays in force."""
         ...
 
 
@@ -109,7 +109,7 @@ class _Producer:
 
 
 class OrderedSimulation:
-    """One run.
+    """A run of the simulation.
 
     Parameters
     ----------
@@ -191,12 +191,12 @@ class OrderedSimulation:
             self._next()
 
     def _stir(self, now: float) -> None:
-        """Something has happened: every clock that rests strikes once more."""
+        """An event happened: start every timer that rests."""
         while self._resting:
             self._fire_timer(self._resting.pop(), now)
 
     def _fire_timer(self, clock: int, after: float) -> None:
-        """Let a clock strike at its first time after an instant."""
+        """Schedule a timer at its first period after an instant."""
         first, period = self._firsts[clock], self._periods[clock]
         when = first + period * max(0, floor((after - first) / period) + 1)
         if clock:
@@ -339,7 +339,7 @@ def snapshot_of_rates(
     now: float,
     world: KeysSimulationSettings,
 ) -> KeysSnapshot:
-    """What the balancer would see of these rates, in records a second by key, under a table."""
+    """The snapshot that the balancer would take at these rates (records per second of each key)."""
     count, capacity = world.partitions, world.capacity.records_per_second
     groups = group_count(count)
     group_of = [key_group(key, count) for key in keys]
@@ -369,7 +369,7 @@ def snapshot_of_rates(
 
 
 def next_table(table: RoutingTable, plan: KeysPlan) -> RoutingTable:
-    """The plan as a table."""
+    """The routing table that a plan leads to."""
     routes = {
         f"{one.kind}/{one.name}": one.after for one in plan.assignments if one.kind is not RoutingMoveKind.ADD
     }
@@ -379,14 +379,14 @@ def next_table(table: RoutingTable, plan: KeysPlan) -> RoutingTable:
 def planned_table(
     keys: Sequence[bytes], rates: Sequence[float], settings: KeysSettings, world: KeysSimulationSettings
 ) -> RoutingTable:
-    """A first table, for rates that are known."""
+    """A routing table planned from known rates."""
     table = RoutingTable(0, world.partitions, world.partitions)
     seen = snapshot_of_rates(keys, rates, table, [0] * world.partitions, 0.0, world)
     return next_table(table, plan_keys(seen, settings))
 
 
 class FixedTable:
-    """One table, there from the beginning."""
+    """Publishes one table at the beginning."""
 
     next_plan_at = inf
 
@@ -400,7 +400,7 @@ class FixedTable:
 
 
 class PeriodicPlanner:
-    """A plan now and then, of what came in since the last; earlier places taken out once they are passed."""
+    """Plans at intervals from new records; removes earlier partitions once they are passed."""
 
     def __init__(
         self,
@@ -417,7 +417,7 @@ class PeriodicPlanner:
         self.plans = 0
 
     def next_table(self, observation: PublisherObservation, /) -> RoutingTable | None:
-        """The next table, if it is time, the last one is followed, and something is to change."""
+        """The next table; None if it is too early, the last one is not followed yet, or nothing changes."""
         if self._table.version:
             if observation.follows < self._table.version:
                 return None

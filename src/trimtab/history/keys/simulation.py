@@ -31,7 +31,7 @@ Stall = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerCapacity:
-    """What consumers can do.
+    """The capacity of consumers.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ConsumerCapacity:
 
 
 class SimulatedConsumers:
-    """The consumers of a topic's partitions, and what waits for each.
+    """The consumers of a topic's partitions, and their backlogs.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class SimulatedConsumers:
         return len(self._free)
 
     def grow(self, partitions: int) -> None:
-        """Partitions were added; each has a consumer at once."""
+        """Add partitions, each with a consumer."""
         stalls = self._capacity.stalls
         for place in range(len(self), partitions):
             self._free.append(0.0)
@@ -81,13 +81,13 @@ class SimulatedConsumers:
             self._unfinished.append(deque())
 
     def receive(self, place: int, at: float) -> float:
-        """A record arrives; when it will be done."""
+        """Take a record; the time at which it is processed."""
         done = self._free[place] = self._work(place, max(at, self._free[place]))
         self._unfinished[place].append(done)
         return done
 
     def drop(self, place: int, now: float) -> None:
-        """What a consumer has not done yet is taken from it: it is free, and will stand still as it would."""
+        """Remove the unprocessed records of a consumer; its stalls stay."""
         self._free[place] = min(self._free[place], now)
         self._unfinished[place] = deque(one for one in self._unfinished[place] if one <= now)
         stalls = self._capacity.stalls
@@ -102,14 +102,14 @@ class SimulatedConsumers:
         return [float(len(waiting)) for waiting in self._unfinished]
 
     def awake(self, place: int, now: float) -> float:
-        """The end of the stall in which a consumer stands still, else now."""
+        """The end of a consumer's current stall; now if there is none."""
         stalls = self._capacity.stalls
         of = stalls[place % len(stalls)] if stalls else ()
         at = bisect_right(of, now, key=itemgetter(0)) - 1
         return max(now, of[at][1]) if at >= 0 else now
 
     def _work(self, place: int, start: float) -> float:
-        """When a record will be done that is begun at a time; times ascend."""
+        """The time at which a record is processed that is begun at `start`; starts ascend."""
         done, stalls = start + self._service, self._stalls[place]
         while stalls and stalls[0][0] < done:
             begin, end = stalls.popleft()
@@ -120,7 +120,7 @@ class SimulatedConsumers:
 
 @dataclass(frozen=True, slots=True)
 class KeysSimulationRun:
-    """What became of a stream.
+    """The result of a simulated stream.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def waiting(
 
 @dataclass(frozen=True, slots=True)
 class KeysSimulationSettings:
-    """What a stream meets.
+    """The partitions, consumers and views of producers in a simulation.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class ProducerViews:
         self._contents = SentRecordCounts(group_count(world.partitions)) if contents else None
 
     def sent(self, place: int, group: int) -> None:
-        """A record went to a partition."""
+        """Count a record that went to a partition."""
         while place >= len(self._sent):
             self._sent.append(0)
             self._rate.append(0.0)

@@ -14,7 +14,7 @@ from trimtab_keys.core.hashes import POSITIVE, murmur2
 
 @dataclass(frozen=True, slots=True)
 class KeyStream:
-    """Records in the order in which they were sent.
+    """Records in the order of sending.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def parse_zipf(text: str) -> Zipf:
 
 
 def drawn_stream(law: Zipf, per_second: float, seconds: float, producers: int, seed: int) -> KeyStream:
-    """Arrivals as of many independent senders, drawn: so many a second, with keys by the law."""
+    """A random stream: Poisson arrivals, with keys by a Zipf distribution."""
     chance = random.Random(f"keys {seed}")
     edges = list(accumulate(law.shares()))
     at: list[float] = []

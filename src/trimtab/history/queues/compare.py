@@ -32,7 +32,7 @@ MIN_WEIGHT: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesScenario:
-    """The world that all policies of a comparison share.
+    """The workers and weights that all policies of a comparison share.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Waits:
 
 @dataclass(frozen=True, eq=False)
 class DispatchPolicyResult:
-    """The measures of one scheme on a recording.
+    """The metrics of one policy on a recording.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def compare(
     setting: QueuesScenario,
     text: Callable[[str], None] = lambda name: None,
 ) -> dict[str, DispatchPolicyResult]:
-    """The outcome of each scheme on the same arrivals.
+    """The metrics of each policy on the same arrivals.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def compare(
         `POLICY`, `POLICY+balanced` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
         both.
     text
-        Is told each name before it is run.
+        Called with each name before it is run.
 
     Raises
     ------

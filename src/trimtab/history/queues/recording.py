@@ -113,7 +113,7 @@ def _equal(column: Any, value: str | None) -> Any:
 
 
 def _messages(rows: pyarrow.Table, started: float, seed: int) -> Arrivals:
-    """Single messages out of counters; those of the first tick are where counting begins."""
+    """Single messages from counters; counting begins at the first tick."""
     import pyarrow as pa
 
     def numbers(name: str) -> FloatArray:

@@ -100,7 +100,7 @@ class ReplayedQueue:
         return message
 
     def _oldest(self) -> float:
-        """When the message of the other lane was accepted that has waited longest."""
+        """When the longest-waiting message of the other lane was accepted."""
         moved, accepted = self._out_of_turn, self._accepted
         while moved and accepted.get(moved[0][1]) != moved[0][0]:
             heappop(moved)
@@ -146,7 +146,7 @@ class WindowSample:
 
 @dataclass(slots=True)
 class QueuesRun:
-    """Everything that is measured of a run, raw.
+    """The raw measurements of a run.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class QueuesWorld:
         messages: Sequence[ReplayedMessage],
         watch: Callable[[QueuesSimulationRun], None] = lambda _: None,
     ) -> QueuesRun:
-        """Let all messages arrive and be worked off.
+        """Process all messages.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class QueuesSimulationRun:
         self.found = QueuesRun([0.0] * count, nothing, nothing[:], nothing[:])
 
     def run(self) -> QueuesRun:
-        """Everything in the order of time."""
+        """Process all events in the order of time."""
         arriving, next_message = self.messages, 0
         batch = self.scheme.gather_seconds
         look_at, arrive_at = 0.0, self._next_deadline(0)
@@ -350,7 +350,7 @@ class QueuesSimulationRun:
         )
 
     def _dispatch(self) -> None:
-        """Send what the source has, as long as somebody takes it."""
+        """Dispatch the source's messages while queues have room."""
         while self.pending:
             message = self.pending[0]
             queue = self.affinity.choose(message.weight, message.key)
@@ -363,7 +363,7 @@ class QueuesSimulationRun:
             self._enqueue(queue, message)
 
     def _assign(self) -> None:
-        """Send a batch by Min-Min, the shortest message first; who finds no queue stays with the source."""
+        """Dispatch a batch by Min-Min; messages without a queue stay at the source."""
         assert isinstance(self.policy, MinMin)
         batch = sorted(self.pending, key=lambda one: one.weight)
         found = self.policy.assign([one.weight for one in batch])
@@ -383,7 +383,7 @@ class QueuesSimulationRun:
             self._wake(queue)
 
     def _quick(self, message: ReplayedMessage) -> bool:
-        """The lane of a message; one for all of a key, or the quick ones would overtake the others."""
+        """The lane of a message; all messages of a key have one lane, so that they keep their order."""
         assert self.lanes is not None
         quick = self.lanes.quick(message.weight)
         self.lanes.enqueued(message.weight)
@@ -397,7 +397,7 @@ class QueuesSimulationRun:
                 self._begin(worker)
 
     def _begin(self, worker: int) -> None:
-        """Let a free worker take its next message, if there is one for it."""
+        """Give a free worker its next message, if there is one."""
         source = self.policy.source(worker)
         if source is None:
             self.idle.add(worker)

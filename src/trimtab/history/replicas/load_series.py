@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TrendReport:
-    """Trends beside profiles, and the errors of both.
+    """Trends and profiles, and their errors.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class TrendReport:
 
 
 def hourly_errors(errors: DataFrame) -> DataFrame:
-    """Sums by hour, of what all ways tell of; over sorted lists, since rows come in any order."""
+    """Errors summed by hour; lists are sorted first, because the order of rows is not defined."""
 
     def summed(column: str, name: str) -> Column:
         counts = reduce(and_, (F.col(f"{one}.{name}").isNotNull() for one in (*METHODS, "actual")))

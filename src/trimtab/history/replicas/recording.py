@@ -117,7 +117,7 @@ class LakeLoadRecording:
 def _laid(
     snapshot: ReplicasSnapshot, placed: dict[tuple[str, int], tuple[list[int] | None, int | None]]
 ) -> Partitions:
-    """The snapshot's partitions where they lay then; unknown ones, or on brokers unknown now, as now."""
+    """The partitions at their first recorded placement; unknown partitions keep today's placement."""
     parts = snapshot.partitions
     index = {number: row for row, number in enumerate(snapshot.brokers.id.tolist())}
     width = max([parts.replicas.shape[1], *(len(those or ()) for those, _ in placed.values())])
@@ -141,7 +141,7 @@ def _laid(
 
 @dataclass(frozen=True)
 class ReplayPeriod:
-    """The time that is replayed; what was recorded before it is history, for profiles alone.
+    """The time range that is replayed; earlier records serve profiles only.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ COPY_SHARE: Final = 0.10
 
 @dataclass(frozen=True)
 class PlanningScenario:
-    """A way to plan.
+    """A planner with its settings and interval.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class PlanningScenario:
 
 @dataclass(frozen=True, eq=False)
 class ScenarioTrace:
-    """A scenario gone through.
+    """The result of one scenario.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class ScenarioTrace:
 
 
 def trace_scenario(series: LoadSeries, scenario: PlanningScenario) -> ScenarioTrace:
-    """Go through a course.
+    """Replay a load series under one scenario.
 
     In each step moves go on, in the plan's order, as far as time allows; the load is measured; then, if it is
     time and nothing is on its way, a plan is made, whose moves begin with the next step.
@@ -126,7 +126,7 @@ class _StepMoves:
 
 
 class _ReplayedPlacement:
-    """The placement as it is, and the moves that wait."""
+    """The current placement, and the moves that are not finished."""
 
     def __init__(self, series: LoadSeries) -> None:
         self.load_series = series
@@ -163,14 +163,14 @@ class _ReplayedPlacement:
         return load
 
     def held_seconds(self, at: int) -> FloatArray:
-        """Shape of the replicas: how long each that was moved has been where it is."""
+        """Seconds since each replica was moved, in the shape of the replicas."""
         held = np.full(self.replicas.shape, np.inf)
         for (row, broker), came in self._arrived_at.items():
             held[row, self.replicas[row] == broker] = (at - came) * self.load_series.step_seconds
         return held
 
     def advance(self, step: int, at: int) -> _StepMoves:
-        """Carry out what time allows, in order; nothing of a partition before what comes first of it."""
+        """Advance the moves in order; a partition's moves follow one another."""
         done = _StepMoves(np.zeros((len(self.capacity), len(RESOURCES))), self._room.copy())
         left, unfinished = [], set()
         for move in self.waiting:
@@ -219,7 +219,7 @@ TWICE_SECONDS: Final = 86400.0
 
 @dataclass(frozen=True)
 class ReplicaMetricSpec:
-    """What every scenario of a comparison is measured by, whatever its own settings ask for.
+    """The definition of the metrics that all scenarios of a comparison share.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class ReplicaMetricSpec:
 
 @dataclass(frozen=True, eq=False)
 class ReplicasReplayEffect:
-    """A scenario in figures; all arrays have shape (steps,).
+    """The metrics of a scenario; all arrays have shape (steps,).
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class ReplicasReplayEffect:
 
     @property
     def broker_seconds_above(self) -> float:
-        """The same, every such broker counted."""
+        """Time above θ summed over the brokers."""
         return float(self.above.sum() * self.step_seconds)
 
 
@@ -311,7 +311,7 @@ def effects_of(
 
 
 def _loads(series: LoadSeries, traces: Mapping[str, ScenarioTrace]) -> pa.Table:
-    """A row a scenario, step and broker in service, as `trimtab.observe.steps.imbalance` takes them."""
+    """A row for each scenario, step and broker in service, for `trimtab.observe.steps.imbalance`."""
     brokers = series.initial.brokers
     serves = np.flatnonzero(brokers.in_service)
     capacity = np.where(np.isfinite(brokers.capacity), brokers.capacity, np.nan)[serves]
@@ -334,7 +334,7 @@ def _loads(series: LoadSeries, traces: Mapping[str, ScenarioTrace]) -> pa.Table:
 
 
 def _over_time(loads: DataFrame, measured_by: ReplicaMetricSpec) -> DataFrame:
-    """A row a scenario and step: brokers above θ, the fullest, the worst γ, the worst σ."""
+    """A row for each scenario and step: brokers above θ, peak usage, worst γ, worst σ."""
     limits = F.create_map(
         *(
             F.lit(one)

@@ -1,4 +1,4 @@
-"""The replay as a Spark job: loads and measures by Spark, every scenario a task, since plan follows plan."""
+"""The replay as a Spark job: one task for each scenario, because each plan depends on the one before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ScenarioComparison:
     Attributes
     ----------
     measured_by
-        The ruler of all.
+        The metric definition of all scenarios.
     held_bytes
         Bytes of all replicas, the mean over the steps: what a copy of everything would take.
     effects
@@ -88,7 +88,7 @@ def compare_on_spark(
     scenarios
         By name.
     measured_by
-        One ruler for all.
+        One metric definition for all.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def compare_on_spark(
 
 
 def trace_bytes(trace: ScenarioTrace) -> bytes:
-    """A trace on its way home from a task."""
+    """A trace as bytes, for the way from the executor to the driver."""
     buffer = io.BytesIO()
     np.savez(buffer, **{one.name: getattr(trace, one.name) for one in fields(trace)})
     return buffer.getvalue()
