@@ -1,1 +1,1 @@
-"""Real local clusters for trying and testing, with a load that knows its own truth."""
+"""Real local clusters for trying and testing, with a load generator that records its actual traffic."""

@@ -1,4 +1,4 @@
-"""A control group for each node, so that the system counts and limits every node's CPU apart.
+"""A control group for each node, so that CPU is counted and limited for each node separately.
 
 Both forms of Linux's control groups are known: version 1 with a tree for each controller, and the one tree
 of version 2. Making groups needs root, or a tree that was handed to the user.
@@ -22,7 +22,7 @@ MEMBERS = "cgroup.procs"
 
 @dataclass(frozen=True)
 class NodeCgroup:
-    """The group of one node.
+    """The control group of one node.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NodeCgroup:
     folders: tuple[Path, ...]
 
     def entering(self, command: list[str]) -> list[str]:
-        """A command line that enters the group and becomes the given one: no instant is counted elsewhere."""
+        """A command line that enters the group and then executes the given one."""
         enter = "; ".join(f'echo $$ > "{folder / MEMBERS}"' for folder in self.folders)
         return ["/bin/sh", "-c", f'set -e; {enter}; exec "$@"', "sh", *command]
 
@@ -41,7 +41,7 @@ class NodeCgroup:
 def make_control_group(
     name: str, cpus: float, mounts: Path = MOUNTS, membership: Path = MEMBERSHIP
 ) -> NodeCgroup:
-    """Make an empty group whose members may use so many processors in all.
+    """Make an empty group with a CPU limit for its members together.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def make_control_group(
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove groups whose members have ended; what is in use or gone already is passed over."""
+    """Remove groups without members; groups in use or already removed are skipped."""
     for folder in folders:
         # The kernel lets go of a killed member a moment after its parent has reaped it.
         for _ in range(100):
@@ -122,13 +122,13 @@ def own_places(membership: str) -> Mapping[str, str]:
 
 
 def _below(tree: Path, place: str) -> Path:
-    """Our own group's folder; a container may see the tree from its own group down, then it is the tree."""
+    """The folder of our own group; in a container that may be the root of the visible tree."""
     own = tree / place.lstrip("/")
     return own if own.is_dir() else tree
 
 
 def _require_entry(group: NodeCgroup) -> None:
-    """Some systems let us make a group that we may not put a process in: try it."""
+    """Check that a process may enter the group; some systems allow making a group only."""
     answer = subprocess.run(
         group.entering(["/bin/true"]), capture_output=True, text=True, timeout=10, check=False
     )

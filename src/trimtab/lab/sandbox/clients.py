@@ -54,7 +54,7 @@ def clients_of(workload: WorkloadPlan) -> str:
 
 @dataclass(frozen=True)
 class ClientTask(Generic[Connection, Plan]):
-    """One client process: whom it talks to, what it does, where its truth goes.
+    """One client process: its connection, its workload, and the file for its truth.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ClientTask(Generic[Connection, Plan]):
         return int(self.client.rpartition("-")[2])
 
     def write(self, path: Path) -> None:
-        """Save the task for the process; only its owner can read it, since it may hold a password."""
+        """Save the task for the process, readable by its owner only, since it may contain a password."""
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             json.dump(encode(self), file)
 
@@ -108,7 +108,7 @@ def run_client(
     produce: Callable[[ClientTask[Connection, Plan], threading.Event], None],
     consume: Callable[[ClientTask[Connection, Plan], threading.Event], None],
 ) -> None:
-    """Run the client of the task file that the command line names, until it is told to stop."""
+    """Run the client of the task file on the command line until a signal stops it."""
     task = read_task(Path(sys.argv[1]), connection, workload)
     (produce if task.client == "producer" else consume)(task, stop_on_signals())
 
@@ -126,7 +126,7 @@ LATE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class RecordStream:
-    """Records of one size that are due at one interval; `key` names where they go in the truth."""
+    """Records of one size that are due at one interval; `key` is their topic or partition in the truth."""
 
     key: str
     interval_seconds: float
@@ -134,7 +134,7 @@ class RecordStream:
 
 
 class ProducerTick:
-    """Counts of the running tick; confirmations arrive from the client's own thread."""
+    """Counts of the current tick; confirmations come from the client's own thread."""
 
     def __init__(self, begin: float, streams: Sequence[RecordStream]) -> None:
         self.begin = begin
@@ -147,15 +147,15 @@ class ProducerTick:
         self._stamps = RecordRuns()
 
     def confirm(self, key: str, number: int, place: int | None, sent: float) -> None:
-        """A record that was sent at a time of `time.monotonic` has been confirmed now, with its place."""
+        """Count a record as confirmed now; `sent` is its time of `time.monotonic`."""
         self._confirmed.append((key, number, place, (time.monotonic() - sent) * 1000, time.time()))
 
     def fail(self, cause: str, sent: float) -> None:
-        """A record that was sent at a time of `time.monotonic` has been given up now, for a named cause."""
+        """Count a record as failed now for a named cause; `sent` is its time of `time.monotonic`."""
         self._failed.append((cause, time.time() - (time.monotonic() - sent)))
 
     def close(self, end: float, *, last: bool = False) -> TruthTick:
-        """The tick as it is written; what is confirmed later belongs to the next."""
+        """Close the tick; later confirmations belong to the next one."""
         confirmed = [self._confirmed.popleft() for _ in range(len(self._confirmed))]
         failed = [self._failed.popleft() for _ in range(len(self._failed))]
         done: dict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""A running sandbox of any system: what it needs, its processes and their logs, its certificate, its end."""
+"""A running sandbox of any system: required resources, processes, logs, certificate, and its removal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def require_resources(what: str, memory_mb: int, folder: Path) -> None:
 
 
 def free_memory_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Memory that programs may still take, None where the system does not tell."""
+    """The available memory; None if the system does not report it."""
     try:
         match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
     except OSError:
@@ -79,7 +79,7 @@ appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable{short.me
 
 
 def exit_reason(node: str, log: Path) -> str:
-    """One sentence on a node that ended by itself, from its log."""
+    """Why a node ended by itself, in one sentence from its log."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     if any("Address already in use" in line or "BindException" in line for line in lines):
         ports = re.findall(r"127\.0\.0\.1:(\d+)", "\n".join(lines))
@@ -181,7 +181,7 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     @abstractmethod
     def _title(self, node: NodeT) -> str:
-        """A node as errors name it."""
+        """The name of a node in errors."""
 
     @abstractmethod
     def wait_until_serving(self, timeout_seconds: float | None = None) -> None:
@@ -194,7 +194,7 @@ class Sandbox(Generic[State, NodeT, Key]):
         """
 
     def cpu_seconds(self) -> dict[Key, float]:
-        """Processor time that each living broker has used since its start."""
+        """Processor time of each running broker since its start."""
         used = {
             key: self.state.processes[node.id].cpu_seconds()
             for key, node in self._declared.items()
@@ -235,7 +235,7 @@ class Sandbox(Generic[State, NodeT, Key]):
             raise SandboxError(f"{self.noun} {key} was not started here: start it first") from None
 
     def _dismiss(self, key: Key) -> SandboxProcess:
-        """The process of a node that is to end: that it does is no fault from now on."""
+        """The process of a node that is stopped on purpose; its end is no longer an error."""
         process = self._process(key)
         self._dismissed.add(self._node(key).id)
         return process
@@ -255,7 +255,7 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     @contextmanager
     def _starting(self, *, detached: bool) -> Iterator[None]:
-        """Around the start of all nodes: the folder is made, they serve at the end, or nothing is left."""
+        """Make the folder, start the nodes, and wait until they serve; remove everything on an error."""
         try:
             self.state.folder.mkdir(parents=True)
             self.state.write()
@@ -287,7 +287,7 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     @abstractmethod
     def _nodes(self) -> Collection[NodeT]:
-        """All declared nodes, those below the brokers too."""
+        """All declared nodes, with those that the brokers depend on."""
 
     def require_running(self) -> None:
         """Make sure that no node has ended by itself.
@@ -306,12 +306,12 @@ class Sandbox(Generic[State, NodeT, Key]):
 
 
 def not_serving(brokers: Collection[object]) -> str:
-    """The brokers that are still waited for, in words; empty without any."""
+    """A text that names the brokers that do not serve yet; empty if all serve."""
     return f"brokers {', '.join(map(str, brokers))} do not serve" if brokers else ""
 
 
 def place_for(what: str, memory_mb: int, folder: Path | None) -> Path:
-    """A folder for a new sandbox, by default one that no other uses, on a machine that has room for it.
+    """A folder for a new sandbox, by default an unused one; the machine must have the resources.
 
     Leftovers of sandboxes whose owners ended without stopping them are cleared away. Errors as in
     `require_resources`, which takes `what` and `memory_mb`.

@@ -296,7 +296,7 @@ def up_masters(
 
 
 def _act(system: str, name: str, verb: str, *arguments: Any, runs: bool = True) -> Any:
-    """Carry out a command of one system alone; `runs` as `require_named` takes it."""
+    """Run a command of a single system; `runs` as for `require_named`."""
     from trimtab.lab.sandbox.systems import require_named, system_of
 
     row = system_of(system)
@@ -334,7 +334,7 @@ def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **option
 
 
 def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer.Typer:
-    """Add the commands of a system, one of its own, and two that are alike for all.
+    """Add the commands `up`, `down` and `status` of a system.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Child processes that others find again and that do not outlive their owner, and free ports for them."""
+"""Child processes with an identity that others can check, which end with their owner; and free ports."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HAS_PROC = Path("/proc/self/stat").exists()
 
 @dataclass(frozen=True)
 class SandboxProcess:
-    """A process by number and start, so that a number used again by the system is not taken for it."""
+    """A process by its number and start time, so that a reused number is not mistaken for it."""
 
     pid: int
     started: str
 
     @property
     def alive(self) -> bool:
-        """True if this very process still runs."""
+        """True if this process still runs."""
         return started(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
@@ -46,7 +46,7 @@ class SandboxProcess:
                 os.kill(self.pid, number)
 
     def cpu_seconds(self) -> float | None:
-        """Processor time used so far (user and system), None where the system does not tell."""
+        """Processor time used so far (user and system); None if the system does not report it."""
         fields = _stat(self.pid)
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else None
 
@@ -57,7 +57,7 @@ def this_process() -> SandboxProcess:
 
 
 def started(pid: int) -> str | None:
-    """A text that tells this run of `pid` from any other; None when no such process runs."""
+    """A text that identifies this run of `pid`; None if no such process runs."""
     if HAS_PROC:
         fields = _stat(pid)
         return None if fields is None or fields[0] in "ZX" else fields[19]
@@ -114,12 +114,12 @@ def spawn(
 
 
 def wait_for_starts() -> None:
-    """Wait until each process that `spawn` was asked for has begun, and is kept."""
+    """Wait until each process of `spawn` has started and `keep` has returned."""
     _SPAWNER.submit(lambda: None).result()
 
 
 def end(processes: Iterable[SandboxProcess], timeout_seconds: float) -> None:
-    """Ask processes to stop, and kill those that have not after a while."""
+    """Send SIGTERM to processes, and kill those that still run after the timeout."""
     waiting = [process for process in processes if running(process)]
     for process in waiting:
         process.signal(signal.SIGTERM)
@@ -140,7 +140,7 @@ def kill(processes: Iterable[SandboxProcess]) -> None:
 
 
 def running(process: SandboxProcess) -> bool:
-    """True if a process runs; a child of ours that has ended is reaped on the way."""
+    """True if a process runs; an ended child of ours is reaped."""
     if process.alive:
         return True
     child = _CHILDREN.pop(process.pid, None)
@@ -160,7 +160,7 @@ def wait(child: SandboxProcess, timeout_seconds: float) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third (state) on; the name before them may hold blanks."""
+    """The fields of /proc/PID/stat from the third (state) on; the name before them may contain blanks."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

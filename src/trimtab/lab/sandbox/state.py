@@ -1,4 +1,4 @@
-"""A sandbox on disk: a folder with `sandbox.json`, which any process can read and stop it by."""
+"""A sandbox on disk: a folder with `sandbox.json`, by which any process can read its state and stop it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode(value: object) -> dict[str, object]:
 
 
 def decode(document: object, kind: type[T]) -> T:
-    """The dataclass that `encode` wrote; keys that it does not have are passed over.
+    """The dataclass that `encode` wrote; unknown keys are ignored.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def decode(document: object, kind: type[T]) -> T:
 
 @dataclass(frozen=True)
 class SandboxJsonFormat(Generic[T]):
-    """A file that users keep, apart from any sandbox.
+    """A JSON file of the user, independent of any sandbox.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ FILE = "sandbox.json"
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxState:
-    """The part that all sandboxes have, whatever runs in them: enough to judge and to stop it.
+    """The state that sandboxes of all systems share: enough to check and to stop one.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class SandboxState:
         return replace(self, processes={**self.processes, node: process})
 
     def write(self) -> None:
-        """Save the state in one step; readable by its owner only, since it may hold a password."""
+        """Save the state atomically, readable by its owner only, since it may contain a password."""
         document = encode(self) | {"format": FORMAT, "system": self.system}
         scratch = self.folder / f".{FILE}.{os.getpid()}"
         with open(
@@ -204,7 +204,7 @@ def read_state(folder: Path, kind: type[State]) -> State | None:
 
 
 def stop_sandbox(state: SandboxState) -> None:
-    """Stop the nodes of a sandbox, whoever started them, and delete its folder.
+    """Stop the nodes of a sandbox, whichever process started them, and delete its folder.
 
     Nodes are killed, not asked: an orderly shutdown would write out data that is deleted right after.
     """
@@ -214,7 +214,7 @@ def stop_sandbox(state: SandboxState) -> None:
 
 
 def stop_abandoned() -> None:
-    """Clear away sandboxes whose owners ended without stopping them."""
+    """Remove sandboxes whose owners ended without stopping them."""
     for folder in sorted(sandboxes_folder().glob("*/")):
         with contextlib.suppress(SandboxError):
             state = read_state(folder, SandboxState)

@@ -1,4 +1,4 @@
-"""The systems that sandboxes run, a row each, and sandboxes by name: started, found and stopped."""
+"""The systems of sandboxes, and sandboxes by name: start, find and stop."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def system_of(name: str) -> Any:
 
 
 def command(system: str, name: str, verb: str) -> str:
-    """The command line for a sandbox, which has its system's name if it was given no other."""
+    """The command line for a sandbox; `--name` is omitted for the default name."""
     return f"trimtab sandbox {system} {verb}" + ("" if name == system else f" --name {name}")
 
 
@@ -174,6 +174,6 @@ def _folder(name: str) -> Path:
 
 @contextmanager
 def _turn(name: str) -> Iterator[None]:
-    """Starting and stopping one sandbox is done by one command at a time."""
+    """Allow one command at a time to start or stop a sandbox."""
     with exclusive_lock(_folder(name).with_name(f"{name}.lock")):
         yield

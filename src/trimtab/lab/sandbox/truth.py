@@ -15,7 +15,7 @@ STAMP_BYTES = 16
 
 
 def stamped(run: str, number: int, value: bytes) -> bytes:
-    """A value of the same size that begins with its stamp; `run` has 16 hexadecimal digits."""
+    """The value with a stamp at its beginning, of the same size; `run` has 16 hexadecimal digits."""
     return bytes.fromhex(run) + number.to_bytes(8) + value[STAMP_BYTES:]
 
 
@@ -43,7 +43,7 @@ class RecordRun(NamedTuple):
 
 
 class RecordRuns:
-    """Stretches by stream, as records come."""
+    """Collects runs of records by stream."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, list[RecordRun]] = {}
@@ -60,7 +60,7 @@ class RecordRuns:
         found.append(RecordRun(number, number, place))
 
     def take(self) -> dict[str, list[RecordRun]]:
-        """Those since the last call."""
+        """The runs since the last call."""
         taken, self._by_key = self._by_key, {}
         return taken
 
@@ -85,7 +85,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class TruthTick:
-    """One client's tick.
+    """The traffic of one client in one second.
 
     Parameters
     ----------
@@ -143,14 +143,14 @@ class LongestPauses:
         self._longest: dict[str, dict[int, tuple[float, float]]] = {}
 
     def add(self, key: str, at: float) -> None:
-        """An event; those of one key come in time order."""
+        """Add an event; events of one key come in the order of time."""
         before = self._last.get(key)
         self._last[key] = at
         if before is not None:
             self._keep(key, before, at)
 
     def take(self, end: float | None = None) -> dict[str, list[tuple[float, float]]]:
-        """Begin and end of those since the last call; with `end`, what goes on then counts up to it."""
+        """Begin and end of the pauses since the last call; with `end`, open pauses end there."""
         if end is not None:
             for key, last in self._last.items():
                 self._keep(key, last, end)
@@ -175,7 +175,7 @@ def tick_begin(now: float) -> float:
 
 
 def read_truth(folder: Path) -> Iterator[TruthTick]:
-    """All ticks of a load, client after client; a last line that was cut off by a kill is left out."""
+    """All ticks of a load, client by client; an incomplete last line is skipped."""
     for path in sorted(folder.glob("*.truth.jsonl")):
         with path.open(encoding="utf-8") as lines:
             for line in lines:

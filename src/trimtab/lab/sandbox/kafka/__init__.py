@@ -1,4 +1,4 @@
-"""A real Kafka cluster on this machine: brokers on declared hosts and racks, and a controller apart."""
+"""A real Kafka cluster on this machine: brokers on declared hosts and racks, and a separate controller."""
 
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
 

@@ -35,7 +35,7 @@ Bytes = Mapping[tuple[str, int], float]
 
 @dataclass(frozen=True, eq=False)
 class MeasureComparison:
-    """One measure: what was found beside what is true.
+    """One measure: the values of the tables and the true ones.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class MeasureComparison:
 def compare_measures(
     lake: Lake, cluster: str | None, produced: Bytes, consumed: Bytes, begin: float, end: float
 ) -> list[MeasureComparison]:
-    """Hold the tables against the truth of a period.
+    """Compare the tables with the truth of a period.
 
     Bytes are those of the load generator. Disk is held against the size of every single replica, where the
     pipeline gives one size per partition. No one knows what a partition costs in CPU: there the truth is
@@ -203,7 +203,7 @@ def _disk(sizes: pa.Table, traffic: pa.Table) -> list[MeasureComparison]:
 
 
 def _cpu(windows: pa.Table) -> MeasureComparison | None:
-    """Each broker's mean CPU against what a fit over the other brokers makes of its load."""
+    """Each broker's mean CPU, and the CPU predicted for its load by a fit over the other brokers."""
     if not windows.num_rows:
         return None
     rows = [

@@ -1,4 +1,4 @@
-"""A real Kafka cluster on this machine: brokers on declared hosts and racks, and a controller apart.
+"""A real Kafka cluster on this machine: brokers on declared hosts and racks, and a separate controller.
 
 The controller has a node of its own so that all brokers idle alike and their CPU compares.
 """

@@ -72,7 +72,7 @@ def kafka_formula(
 def paper_formula(
     partitions: int, replication_factor: int, brokers: Sequence[int], draw: random.Random
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """The placement by the paper's formula, and how often it had to be drawn again.
+    """A placement by the paper's formula, and the number of repeated draws.
 
     Replica w goes to broker (α·w + X) mod N with α and X drawn for each partition. The formula as printed
     puts two copies on one broker whenever α·w repeats modulo N (a third of the draws for N = 6 and three
@@ -180,7 +180,7 @@ def draw_placement(
 def choose_placement(
     how: str, workload: KafkaWorkload, racks: Mapping[int, str], seed: int
 ) -> SandboxPlacement | None:
-    """The placement that a user names: `controller` (None: Kafka decides), a formula, or a recorded file.
+    """The placement by its name: `controller` (None: Kafka decides), a formula, or a file.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def choose_placement(
 
 
 def record_placement(admin: Any, topics: Iterable[str]) -> SandboxPlacement:
-    """The placement that the running cluster has now, to be made again later or elsewhere.
+    """The current placement of the cluster, so that it can be repeated later or elsewhere.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from trimtab.model.errors import SandboxError
 
 
 def log_dirs_of(node: KafkaNode) -> tuple[str, ...]:
-    """Names of a node's log dirs, the first of which holds what it is formatted with."""
+    """Names of a node's log dirs; the first contains the files of the format step."""
     return tuple(f"d{number}" for number in range(node.log_dirs))
 
 
@@ -171,7 +171,7 @@ def _scram_over_tls(folder: Path, security: ScramSecurity) -> dict[str, str]:
 
 
 def format_folders(node: KafkaNode, folder: Path, cluster_id: str, checkpoint: bytes) -> None:
-    """Make a node's log dirs as `kafka-storage format` would, without starting a Java for it.
+    """Make a node's log dirs as `kafka-storage format` does, without starting a JVM.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class KafkaRuntime:
         return self._java(home, flags)
 
     def checkpoint_with_user(self, properties: str, security: ScramSecurity) -> bytes:
-        """The bootstrap checkpoint of a cluster that knows one SCRAM user from its first moment."""
+        """The bootstrap checkpoint of a cluster with one SCRAM user."""
         with tempfile.TemporaryDirectory(prefix="trimtab-format-") as scratch:
             user = f"SCRAM-SHA-512=[name={security.user},password={security.password}]"
             return self._format(Path(scratch), properties, ["--add-scram", user])
@@ -271,7 +271,7 @@ class KafkaRuntime:
 
 
 def lock_of(version: str) -> tuple[Jar, ...]:
-    """The jars of a Kafka version, by the list that comes with trimtab.
+    """The jars of a Kafka version, by trimtab's lock file.
 
     `kafka_2.13` brings slf4j 1.7, hence log4j-slf4j-impl and not its successor.
     """
@@ -321,7 +321,7 @@ def _make(runtime: KafkaRuntime) -> None:
 
 
 def write_node_files(folder: Path, node: KafkaNode, properties: str) -> Path:
-    """Write what a node's command line names; returns the node's own folder."""
+    """Write the files that a node's command line names; returns the node's folder."""
     home = folder / f"node-{node.id}"
     (home / "server.properties").write_text(properties)
     (home / "server.properties").chmod(0o600)

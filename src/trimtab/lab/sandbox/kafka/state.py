@@ -1,4 +1,4 @@
-"""A Kafka sandbox as its file describes it: nodes on declared hosts and racks, ports, and connections."""
+"""The state of a Kafka sandbox: nodes on declared hosts and racks, ports, and connections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KafkaNode:
 
 @dataclass(frozen=True)
 class ScramSecurity:
-    """SCRAM over TLS: who may enter; the certificate to trust is `ca.pem` in the sandbox's folder."""
+    """The SCRAM user; clients trust the certificate `ca.pem` in the sandbox's folder."""
 
     user: str
     password: str = field(repr=False)
@@ -108,7 +108,7 @@ def declare_nodes(
     hosts: int = HOSTS,
     log_dirs: int = 2,
 ) -> KafkaSandboxState:
-    """A sandbox of which nothing runs yet.
+    """Declare a sandbox; no process runs yet.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def declare_nodes(
 
 
 def new_id() -> str:
-    """A random identifier as Kafka writes them: 22 characters, the first no minus sign."""
+    """A random identifier in Kafka's form: 22 characters, the first is not a minus sign."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,4 +1,4 @@
-"""Kafka for the commands of the sandbox: how one is started, described, made uneven and loaded."""
+"""Commands of a Kafka sandbox: start, describe, skew and load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
 
 
 def describe(state: KafkaSandboxState) -> str:
-    """The sandbox as a few lines for its user: where it is, and each broker."""
+    """The address of the sandbox and the state of each broker, as lines of text."""
     try:
         with open_admin(state.connection) as admin:
             serving = serving_brokers(admin)
@@ -54,7 +54,7 @@ def skew(
     remove: bool,
     print_progress: ProgressCallback,
 ) -> str:
-    """Create and fill the topics of a load, or remove them; a line on what was done.
+    """Create and fill the topics of a load, or remove them; the result in one line.
 
     Parameters
     ----------

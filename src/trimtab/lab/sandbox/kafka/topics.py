@@ -1,4 +1,4 @@
-"""The topics of a load on Kafka: created, filled to the size that they keep, and deleted."""
+"""Create the topics of a load on Kafka, fill them to their final size, and delete them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_topics(
     placement: SandboxPlacement | None = None,
     print_progress: ProgressCallback = ignore_progress,
 ) -> None:
-    """Create a workload's topics and write what they hold from the start.
+    """Create a workload's topics and write their initial data.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def create_topics(
 
 
 def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
-    """Remove topics; those that do not exist are passed over."""
+    """Delete topics; topics that do not exist are skipped."""
     with open_admin(connection) as admin:
         admin.delete_topics(list(names), raise_errors=False)
 
@@ -93,7 +93,7 @@ def preload(
 
 
 def digit_texts(size: int, seed: int, count: int = 64) -> Iterator[bytes]:
-    """Different texts of one size, over and over.
+    """An endless iterator of different texts of one size.
 
     gzip shrinks random decimal digits to about 0.47, and needs twice as long for them as for random
     hexadecimal digits (56 and 27 ns a byte): a broker's CPU then follows its load more than its idle work.
@@ -127,7 +127,7 @@ PROMPT_RETENTION = {"log.retention.check.interval.ms": "2000"}
 
 
 def with_flat_disk(workload: KafkaWorkload, bytes_per_partition: int) -> KafkaWorkload:
-    """The same load, each partition that is written to kept at one size from the start."""
+    """The same load with partitions of constant size: they begin full, and retention keeps the size."""
     return replace(
         workload,
         topics=tuple(

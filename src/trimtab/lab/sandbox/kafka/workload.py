@@ -117,7 +117,7 @@ ARCHIVE_BYTES = (15_000_000, 60_000_000)
 
 
 def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int = 6) -> KafkaWorkload:
-    """A load whose four resources all come out uneven on Kafka's own placement.
+    """A load that is uneven in all four resources with Kafka's own placement.
 
     Broker-side gzip makes a leader cost more CPU than a follower, readers of some topics only make bytes out
     differ from bytes in, and archives that nobody writes make disk differ from both. At the default rate
@@ -162,7 +162,7 @@ def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int
 
 
 def _capped(weights: list[list[float]], total: float, highest: float) -> list[list[float]]:
-    """Scale weights to a total with no part above `highest`; what is cut goes to the others in proportion."""
+    """Scale weights to a total with no part above `highest`; the excess goes to the others in proportion."""
     flat = [weight for part in weights for weight in part]
     if highest * len(flat) < total:
         raise SandboxError(

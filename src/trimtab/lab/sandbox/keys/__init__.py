@@ -1,1 +1,1 @@
-"""Producers and consumers that keep each key's order, as processes on a real cluster, killed as they go."""
+"""Processes of producers and consumers that keep each key's order, on a real cluster."""

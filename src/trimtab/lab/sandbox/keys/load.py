@@ -31,12 +31,12 @@ Stream = tuple[str, bytes]
 
 
 class KeysViolation(AssertionError):
-    """Something was promised and did not hold."""
+    """A guarantee of the order guard was violated."""
 
 
 @dataclass(frozen=True)
 class VerifiedRecords:
-    """What processes left behind, after it was seen to be in order.
+    """The figures of a load whose effects passed the check.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class VerifiedRecords:
 
 
 def check_effects(folder: Path) -> VerifiedRecords:
-    """Hold the effects in a folder against what was acknowledged.
+    """Compare the effects in a folder with the acknowledged records.
 
     Raises
     ------
@@ -92,7 +92,7 @@ REPORT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True)
 class KeyedLoad:
-    """What is sent, and what consumers can do.
+    """The rate of a keyed load, and the capacity of its consumers.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class KeyedLoad:
 
 @dataclass(frozen=True)
 class BacklogSample:
-    """What waited at a moment: records that the group has not committed, by partition."""
+    """The backlog at one time: records that the group has not committed, by partition."""
 
     waiting: tuple[int, ...]
 
@@ -128,7 +128,7 @@ class BacklogSample:
 
 
 class LoadedTopic:
-    """A topic with processes that send to it and receive from it.
+    """A topic and the processes that produce to it and consume from it.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class LoadedTopic:
         )
 
     def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait for something.
+        """Wait until a condition holds.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class LoadedTopic:
             time.sleep(TICK_SECONDS / 2)
 
     def settle(self) -> VerifiedRecords:
-        """End the producers, let all that they sent take effect, end the consumers, and check every record.
+        """Stop the producers, wait for all effects, stop the consumers, and check every record.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class LoadedTopic:
         self._processes = {}
 
     def require_running(self) -> None:
-        """Refuse to go on without a process.
+        """Raise an error if a process has ended.
 
         Raises
         ------
@@ -253,7 +253,7 @@ class LoadedTopic:
 
 
 def checked_text(found: VerifiedRecords) -> str:
-    """What a check came to, as a sentence."""
+    """The result of a check in a sentence."""
     acknowledged, effects = found.counts
     keys = len({key for (_, key), its in found.effects.items() if its})
     return (
@@ -265,7 +265,7 @@ def checked_text(found: VerifiedRecords) -> str:
 def run_keyed_load(
     state: KafkaSandboxState, load: KeyedLoad, seconds: float | None, print_progress: ProgressCallback
 ) -> str:
-    """Load a topic of a sandbox until time is up or the user interrupts; then check every record.
+    """Load a topic of a sandbox until time is up or Ctrl-C; then check every record.
 
     Returns
     -------

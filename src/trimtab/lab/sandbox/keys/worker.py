@@ -37,7 +37,7 @@ def field(record: Any, name: str) -> Any:
 
 
 class SqliteEffects:
-    """Where effects are kept: a SQLite file, one connection each; an effect is a key, its number, a time."""
+    """Effects in a SQLite file with one connection each; an effect is a key, its number, and a time."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(
@@ -281,7 +281,7 @@ STOPPING: list[bool] = []
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What a process is to do.
+    """The task of a worker process.
 
     Attributes
     ----------
@@ -334,7 +334,7 @@ class WorkerTask:
 
 
 def key_of(chance: random.Random, keys: int) -> bytes:
-    """A drawn key: every second the hot one."""
+    """A random key; half of the keys are the hot one."""
     return HOT if chance.random() < 0.5 else b"key-%d" % chance.randrange(keys)
 
 

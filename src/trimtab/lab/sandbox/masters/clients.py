@@ -15,7 +15,7 @@ from trimtab_store.clients.producer import Producer
 
 
 class StoreViolation(AssertionError):
-    """Something was promised and did not hold."""
+    """A guarantee of the order guard was violated."""
 
 
 def payload(producer: str, sequence: int, size: int = 0) -> bytes:

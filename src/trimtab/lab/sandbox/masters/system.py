@@ -1,4 +1,4 @@
-"""Groups and masters for the commands of the sandbox: started, described, loaded, killed and moved."""
+"""Commands of a sandbox of a store: start, describe, load, kill, restart and move."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTLE_SECONDS: Final = 120.0
 
 
 def describe(state: MastersSandboxState) -> str:
-    """The sandbox as a few lines for its user: each node, and who is master of each group."""
+    """The nodes of the sandbox and the master of each group, as lines of text."""
     standings = asyncio.run(query_group_status(state.cluster))
     masters = masters_of(standings, state.groups)
     preferred, told = _preferred(state)
@@ -65,25 +65,25 @@ def _preferred(state: MastersSandboxState) -> tuple[tuple[int, ...], str]:
 
 
 def kill(state: MastersSandboxState, node: int) -> str:
-    """Kill a node with -9; a line on what follows."""
+    """Kill a node with -9; the consequences in one line."""
     sandbox = MastersSandbox(state)
     sandbox.kill(node)
     member = node >= len(state.ports)
     killed = f"member {node} of etcd is killed" if member else f"node {node} is killed"
     lacking = _lacking(sandbox.state)
     if lacking:
-        return f"{killed}; {lacking}. What was acknowledged stands in their logs"
+        return f"{killed}; {lacking}. Acknowledged messages stay in their logs"
     if member:
         return f"{killed}; the others go on, after an election if it led them"
     within = 1.25 * state.lease_seconds
     return (
-        f"{killed}; its groups have other masters within {within:g} s or so, and nothing that was "
-        "acknowledged is lost"
+        f"{killed}; its groups get other masters within about {within:g} s, and no acknowledged "
+        "message is lost"
     )
 
 
 def restart(state: MastersSandboxState, node: int) -> str:
-    """Start a node that was killed; a line on what follows."""
+    """Restart a killed node; the consequences in one line."""
     sandbox = MastersSandbox(state)
     sandbox.restart(node)
     lacking = _lacking(sandbox.state)
@@ -93,13 +93,13 @@ def restart(state: MastersSandboxState, node: int) -> str:
     if lacking:
         return f"node {node} is started on {its}; {lacking}"
     return (
-        f"node {node} is started on {its}; it leaves all masterships alone for {state.lease_seconds:g} s, "
-        "and then takes those over that the map gives it"
+        f"node {node} is started on {its}; it takes over no group for "
+        f"{state.lease_seconds:g} s, and then the groups that the map gives it"
     )
 
 
 def _lacking(state: MastersSandboxState) -> str:
-    """Why no group can have a master, and what to do; empty where enough processes run."""
+    """Why no group can have a master, and the remedy; empty if enough processes run."""
     kinds = [("members of etcd", state.members, len(state.members) // 2 + 1)] if state.members else []
     kinds.append(("nodes", state.nodes, 1 if state.members else len(state.nodes) // 2 + 1))
     for what, declared, needed in kinds:
@@ -114,7 +114,7 @@ def _lacking(state: MastersSandboxState) -> str:
 
 
 def move(state: MastersSandboxState, group: int, node: int) -> str:
-    """Publish a map that gives a group to another node; a line on what follows.
+    """Publish a map that gives a group to another node; the result in one line.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def load(
     size: int,
     print_progress: ProgressCallback,
 ) -> tuple[str, bool]:
-    """Send to a topic of every group and read it, until time is up or the user interrupts; then compare.
+    """Send to a topic of every group and read it until time is up or Ctrl-C; then compare.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def load(
         return f"broken: {error}", False
     waits = sorted(clients.waits)
     if not waits:
-        return "nothing was acknowledged: have the groups masters?", False
+        return "no message was acknowledged: check that the groups have masters", False
     median, most = waits[len(waits) // 2] * 1000, waits[len(waits) * 99 // 100] * 1000
     return (
         f"{len(waits):,} messages sent in {time.monotonic() - begun:.0f} s, all of them acknowledged, and "

@@ -95,7 +95,7 @@ def produce(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threadi
 
 
 class _AtomicCounter:
-    """A number that the client's threads change as well."""
+    """A counter that several threads change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -151,7 +151,7 @@ READ_BACK_MS = 30_000
 
 
 class TopicLedger(msgspec.Struct):
-    """A piece of a topic's log."""
+    """A ledger of a topic's log."""
 
     ledger: int = msgspec.field(name="ledgerId")
 

@@ -269,7 +269,7 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
         write_node_files(self.state, settings)
 
     def _start_below(self, *, outlive: bool) -> None:
-        """Start what brokers stand on; each part is needed by the next."""
+        """Start the metadata store and the bookie; each depends on the one before."""
         for node in self.state.nodes:
             if node.role != "broker":
                 self._spawn(node, outlive=outlive)

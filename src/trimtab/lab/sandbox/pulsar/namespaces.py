@@ -147,7 +147,7 @@ def uneven_places(
 def place_bundles(
     admin: PulsarAdmin, bundles: Mapping[str, Sequence[str]], places: Mapping[str, str]
 ) -> None:
-    """Move bundles to brokers, one by one, and make sure of it.
+    """Move bundles to brokers one by one, and wait until each is there.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def place_bundles(
 
 
 def _owner_becomes(admin: PulsarAdmin, topic: str, broker: str) -> bool:
-    """True if a topic is served there, now or, while its bundle is between owners, in a moment."""
+    """True if the broker serves a topic; a bundle between two owners is waited for."""
     deadline = time.monotonic() + OWNER_SECONDS
     while (owner := admin.topic_owner(topic)) != broker:
         if owner or time.monotonic() > deadline:

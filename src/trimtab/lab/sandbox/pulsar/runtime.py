@@ -130,7 +130,7 @@ class PulsarRuntime:
 
 
 def lock_of(version: str) -> tuple[Jar, ...]:
-    """The jars of a Pulsar version, by the list that comes with trimtab.
+    """The jars of a Pulsar version, by trimtab's lock file.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def prepare_runtime(version: str, jars: tuple[Jar, ...], print_progress: Progres
 
 
 def _make(java: Java, jars: list[Path], source: str, ready: Path, folder: Path) -> None:
-    """Make in `ready` what is to lie in `folder`, and put it there."""
+    """Build the files of a runtime in `ready`, and rename it to its folder."""
     ready.mkdir()
     class_path = list(map(str, jars))
     if java.compiler is not None:
@@ -355,7 +355,7 @@ def broker_configuration(
 
 
 def parse_settings(values: Sequence[str]) -> dict[str, str]:
-    """Settings as a command line has them, `NAME=VALUE` each.
+    """Parse settings of the form `NAME=VALUE`.
 
     Raises
     ------
@@ -372,7 +372,7 @@ def parse_settings(values: Sequence[str]) -> dict[str, str]:
 
 
 def _ports(node: PulsarNode, *, secured: bool) -> dict[str, str]:
-    """A broker listens with TLS or without, never both: a port left open would let everybody in."""
+    """A broker listens with TLS or without, never both: a plain port would admit clients without a token."""
     service, web = str(node.port), str(node.web_port)
     plain, tls = ("", "Tls") if not secured else ("Tls", "")
     return {

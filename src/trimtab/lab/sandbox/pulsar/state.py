@@ -1,4 +1,4 @@
-"""A Pulsar sandbox as its file describes it: processes, ports, and the tokens and addresses of clients."""
+"""The state of a Pulsar sandbox: processes, ports, tokens and addresses for clients."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class PulsarSecurity:
     store_password: str = field(repr=False)
 
     def token(self, role: str = ROLE) -> str:
-        """A token for a role (a JSON web token, HMAC-SHA256), without end."""
+        """A token for a role (a JSON web token, HMAC-SHA256) that does not expire."""
         head, claims = _part({"alg": "HS256"}), _part({"sub": role})
         signed = hmac.new(base64.b64decode(self.key), f"{head}.{claims}".encode(), hashlib.sha256)
         return f"{head}.{claims}.{_base64(signed.digest())}"
 
 
 def new_security() -> PulsarSecurity:
-    """A key and a password that nobody has had before."""
+    """A random key and password."""
     return PulsarSecurity(base64.b64encode(secrets.token_bytes(32)).decode(), secrets.token_urlsafe(18))
 
 
@@ -174,7 +174,7 @@ def declare_nodes(
     load_manager: str,
     secured: bool,
 ) -> PulsarSandboxState:
-    """A sandbox of which nothing runs yet.
+    """Declare a sandbox; no process runs yet.
 
     Parameters
     ----------

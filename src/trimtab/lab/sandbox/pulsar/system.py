@@ -1,4 +1,4 @@
-"""Pulsar for the commands of the sandbox: how one is started, described, made uneven and loaded."""
+"""Commands of a Pulsar sandbox: start, describe, skew and load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 
 def describe(state: PulsarSandboxState) -> str:
-    """The sandbox as a few lines for its user: where it is, and each broker."""
+    """The address of the sandbox and the state of each broker, as lines of text."""
     lines = [
         f"admin      {','.join(state.web_urls.values())}",
         f"service    {state.service_url}",
@@ -68,7 +68,7 @@ def skew(
     remove: bool,
     print_progress: ProgressCallback,
 ) -> str:
-    """Create the namespaces of a load, bundles placed unevenly, or remove them; a line on what was done.
+    """Create the namespaces of a load with unevenly placed bundles, or remove them; the result in one line.
 
     Parameters
     ----------

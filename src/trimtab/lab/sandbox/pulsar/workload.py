@@ -110,7 +110,7 @@ workload_from_json, read_workload = WORKLOADS.parse, WORKLOADS.read
 def skewed(
     seed: int = 5, messages_per_second: float = 900.0, topics: int = 40, bundles: int = 8
 ) -> PulsarWorkload:
-    """A load whose bundles come out uneven by messages and, differently, by bytes.
+    """A load whose bundles are uneven by messages and, in another way, by bytes.
 
     Half of the topics carry many small messages, half fewer large ones with two readers, in a namespace each.
 

@@ -1,1 +1,1 @@
-"""A real server of queues on this machine: Valkey out of its wheel, or a Redis that is here."""
+"""A real queue server on this machine: Valkey from its wheel, or an installed Redis."""

@@ -1,4 +1,4 @@
-"""The program of the sandbox: short votes and long reports, all declared alike; workers and a sender."""
+"""Workers, and a sender of short votes and long reports with equal declared weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLOW: Final = "slow"
 
 
 def rate(workers: int, use: float = USE) -> float:
-    """Messages a second that keep so many workers busy for a share of their time."""
+    """The message rate that keeps the workers busy for a share of their time."""
     return workers * use / ((1 - REPORTS) * VOTE_SECONDS + REPORTS * REPORT_SECONDS)
 
 

@@ -182,7 +182,7 @@ class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
 
 
 def queues_of(state: QueuesSandboxState) -> dict[int, int]:
-    """The queue of each living worker that has told of one, by the worker's number."""
+    """The queue of each running worker that has reported one, by the worker's number."""
     found: dict[int, int] = {}
     with suppress(ConnectError), open_server(state.connection) as server:
         by_pid = {_pid(one.process): one.queue for one in server.reports()}
@@ -194,6 +194,6 @@ def queues_of(state: QueuesSandboxState) -> dict[int, int]:
 
 
 def _pid(process: str) -> int | None:
-    """The process number in the name that a broker gives itself, HOST:PID:DRAWN."""
+    """The process number in the name of a broker, HOST:PID:RANDOM."""
     *_, number, _ = (":::" + process).split(":")
     return int(number) if number.isdecimal() else None

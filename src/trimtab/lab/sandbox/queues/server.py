@@ -66,7 +66,7 @@ def wait_for_answer(url: str, process: SandboxProcess, log: Path) -> None:
 
 
 class RedisServerProcess:
-    """A server that may be stopped, killed and started again on what its files hold.
+    """A server that can be stopped, killed and restarted on its data.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class RedisServerProcess:
         wait_for_answer(self.url, self.process, log)
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
-        """End it, by default in order; its files stay."""
+        """Stop the server, by default with SIGTERM; its files stay."""
         if self.process is not None:
             if sign == signal.SIGKILL:
                 kill([self.process])

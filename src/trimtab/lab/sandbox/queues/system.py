@@ -1,4 +1,4 @@
-"""Queues for the commands of the sandbox: how they are started, described, loaded, and robbed of a worker."""
+"""Commands of a sandbox of queues: start, describe, load, kill and restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRAIN_SECONDS: Final = 120.0
 
 
 def describe(state: QueuesSandboxState) -> str:
-    """The sandbox as a few lines for its user: its address, and each process."""
+    """The address of the sandbox and the state of each process, as lines of text."""
     queues = queues_of(state)
     lines = [f"address   {state.url}", f"settings  {state.settings}", f"folder    {state.folder}", ""]
     lines.append("process   pid      queue  state")
@@ -34,16 +34,16 @@ def describe(state: QueuesSandboxState) -> str:
 
 
 def kill(state: QueuesSandboxState, worker: int) -> str:
-    """Kill a worker with -9; a line on what follows."""
+    """Kill a worker with -9; the consequences in one line."""
     QueuesSandbox(state).kill(worker)
     return (
-        f"worker {worker} is killed; some ten seconds later what it had in work and what lies in its queue "
-        "goes to others, and nothing is lost"
+        f"worker {worker} is killed; in about ten seconds other workers take over its messages, "
+        "and none is lost"
     )
 
 
 def restart(state: QueuesSandboxState, worker: int) -> str:
-    """Start a worker that was killed, and wait until it has a queue; a line on that."""
+    """Restart a killed worker and wait until it has a queue; the result in one line."""
     sandbox = QueuesSandbox(state)
     sandbox.restart(worker)
     sandbox.wait_until_serving()
@@ -58,7 +58,7 @@ def load(
     slow: bool,
     print_progress: ProgressCallback,
 ) -> str:
-    """Send votes and reports until time is up or the user interrupts, and wait until all is done.
+    """Send votes and reports until time is up or Ctrl-C, and wait until all are processed.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def load(
     told = f"{counts.total():,} messages sent in {ended - begun:.0f} s ({counts['vote']:,} votes, "
     told += f"{counts['report']:,} reports), all accepted; "
     if left:
-        return told + f"{left:,} lie in the queues still after {done:.0f} s: are workers gone?"
+        return told + f"{left:,} are still in the queues after {done:.0f} s: check that the workers run"
     return told + f"all were done {done:.1f} s later"
 
 
 def _waiting(state: QueuesSandboxState) -> int:
-    """Messages that wait or are in work."""
+    """The number of messages that wait or are being processed."""
     with open_server(state.connection) as server:
         return sum(one.get("length", 0) for one in server.counters().queues.values())
 
