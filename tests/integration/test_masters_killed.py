@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
-from kill_tests.proxy import FaultProxy
+from kill_tests.proxy import ProxiedSandbox
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_store.clients.cluster import StoreConfig, query_group_status
 from trimtab_store.clients.consumer import Consumer
@@ -32,8 +32,8 @@ def test_no_acknowledged_message_is_lost_by_kills(tmp_path: Path) -> None:
 
 def test_nothing_acknowledged_is_lost_whatever_is_cut(tmp_path: Path) -> None:
     """The same while nodes reach one another through a proxy that is cut one way, both ways, or slow."""
-    with MastersSandbox.start(
-        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts", proxy=FaultProxy
+    with ProxiedSandbox.start(
+        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts"
     ) as sandbox:
         told = StoreKillTest(sandbox, seed=2).run(KILLS_CUT)
     assert told.killed >= KILLS_CUT and told.cuts.total() >= 1

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from kill_tests.proxy import FaultProxy
+from kill_tests.proxy import FaultProxy, ProxiedSandbox
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
@@ -255,8 +255,7 @@ class StoreKillTest:
 
     @property
     def _proxy(self) -> FaultProxy | None:
-        proxy = self._sandbox.proxy
-        return proxy if isinstance(proxy, FaultProxy) else None
+        return self._sandbox.proxy if isinstance(self._sandbox, ProxiedSandbox) else None
 
     def _publish(self, preferred: tuple[int, ...]) -> None:
         """Publish a map; where it is in the store, no majority of it may run just then."""
@@ -363,12 +362,12 @@ def main() -> int:
         "--map-in-store", action="store_true", help="publish maps in the store, not in a file"
     )
     given = parser.parse_args()
-    with MastersSandbox.start(
+    kind = ProxiedSandbox if given.cuts else MastersSandbox
+    with kind.start(
         NODES,
         GROUPS,
         lease_seconds=LEASE_SECONDS,
         engine=given.engine,
-        proxy=FaultProxy if given.cuts else None,
         map_in_store=given.map_in_store,
     ) as sandbox:
         try:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from trimtab.lab.sandbox.masters.sandbox import Pair
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 
+Pair = tuple[int, int]
+"""The process that calls, and the process that is called."""
 HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 16
 
@@ -160,3 +162,30 @@ class FaultProxy:
         for way in self._connections.values():
             way.delay_seconds = 0.0
             way.open.set()
+
+
+class ProxiedSandbox(MastersSandbox):
+    """Nodes that reach one another, and members of etcd, through a proxy of this process.
+
+    Clients do not use the proxy, nor do members among themselves.
+    """
+
+    proxy: FaultProxy
+
+    def stop(self) -> None:
+        """Stop everything, the proxy last; may be called again."""
+        super().stop()
+        if hasattr(self, "proxy"):
+            self.proxy.stop()
+
+    def _connect(self) -> None:
+        state = self.state
+        called = dict(enumerate(state.ports)) | {
+            member.id: port for member, port in zip(state.members, state.etcd_ports[::2], strict=True)
+        }
+        nodes = [node.id for node in state.nodes]
+        pairs = {(node, other): port for node in nodes for other, port in called.items() if node != other}
+        self.proxy = FaultProxy(pairs)
+
+    def _address(self, node: int, other: int, port: int) -> str:
+        return super()._address(node, other, self.proxy.ports.get((node, other), port))

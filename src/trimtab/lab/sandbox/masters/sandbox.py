@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 from uuid import uuid4
 
 import msgspec
@@ -130,23 +130,6 @@ class MastersSandboxState(SandboxState):
 MEMORY_PER_NODE_MB = 50
 MAX_GROUPS = 200
 MAX_NODES = 20
-Pair = tuple[int, int]
-"""Who calls, and who is called."""
-
-
-class NetworkProxy(Protocol):
-    """A network between the processes of a sandbox.
-
-    Attributes
-    ----------
-    ports
-        For each pair, where the one that calls finds the other.
-    """
-
-    ports: dict[Pair, int]
-
-    def stop(self) -> None:
-        """End all connections; may be called again."""
 
 
 def settings_for(lease_seconds: float, scheme: TransferScheme = TransferScheme.EXPIRE) -> StoreSettings:
@@ -175,8 +158,6 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
     """Running nodes; they go by their numbers, from 0."""
 
     noun, ready_seconds, remedy = "node", 120.0, ""
-    proxy: NetworkProxy | None = None
-    """Between all processes, if it was asked for."""
 
     @classmethod
     def start(
@@ -190,7 +171,6 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         first_port: int | None = None,
         secret: bool = False,
         map_in_store: bool = False,
-        proxy: Callable[[dict[Pair, int]], NetworkProxy] | None = None,
         folder: Path | None = None,
         detached: bool = False,
         print_progress: ProgressCallback = ignore_progress,
@@ -212,9 +192,6 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         map_in_store
             Whether the preferred map is published in the store itself; otherwise it is a file that nodes
             watch.
-        proxy
-            Makes the proxy of this process through which nodes reach one another, and members of etcd, from
-            the ports of those that are called. Clients never use it, nor do members among themselves.
         folder, detached, print_progress
             As in `Sandbox`.
 
@@ -230,10 +207,6 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             raise SandboxError(
                 f"{nodes} nodes with {groups} groups cannot be started on engine {engine}: choose 1 to "
                 f"{most} nodes and 1 to {MAX_GROUPS} groups"
-            )
-        if proxy is not None and detached:
-            raise SandboxError(
-                "a sandbox that outlives this process cannot go through its proxy: leave out one of them"
             )
         settings, members, program = settings_for(lease_seconds, scheme), 0, ""
         if engine == ETCD.name:
@@ -262,8 +235,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             for member in state.members:
                 state.node_folder(member.id).mkdir()
                 sandbox._spawn(member, outlive=detached)
-            if proxy is not None:
-                sandbox.proxy = proxy(sandbox._connections())
+            sandbox._connect()
             if members:
                 print_progress(f"starting {members} members of etcd")
                 wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox.require_running)
@@ -283,12 +255,6 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             for node in state.nodes:
                 sandbox._spawn(node, outlive=detached)
         return sandbox
-
-    def stop(self) -> None:
-        """Stop everything and delete the sandbox's data; may be called again."""
-        super().stop()
-        if self.proxy is not None:
-            self.proxy.stop()
 
     @property
     def paxos(self) -> PaxosNodes:
@@ -332,23 +298,11 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
 
         self._wait(missing, timeout_seconds)
 
-    def _connections(self) -> dict[Pair, int]:
-        """Node to whatever it calls, by number, and where that listens."""
-        state = self.state
-        called = dict(enumerate(state.ports)) | {
-            member.id: port for member, port in zip(state.members, state.etcd_ports[::2], strict=True)
-        }
-        return {
-            (node.id, other): port
-            for node in state.nodes
-            for other, port in called.items()
-            if node.id != other
-        }
+    def _connect(self) -> None:
+        """Set the network between the processes up, before the nodes start."""
 
-    def _found(self, node: int, other: int, port: int) -> str:
-        """The address at which a node finds another process, or itself."""
-        if self.proxy is not None:
-            port = self.proxy.ports.get((node, other), port)
+    def _address(self, node: int, other: int, port: int) -> str:
+        """The address at which a node finds another process, which listens on this port."""
         return f"127.0.0.1:{port}"
 
     def _configure(self, node: int, settings: StoreSettings, preferred: list[int]) -> None:
@@ -357,7 +311,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             format=FORMAT,
             cluster=state.cluster_id,
             node=node,
-            addresses=[self._found(node, other, port) for other, port in enumerate(state.ports)],
+            addresses=[self._address(node, other, port) for other, port in enumerate(state.ports)],
             folder=str(state.node_folder(node)),
             groups=state.groups,
             preferred_nodes=preferred,
@@ -366,7 +320,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             secret_file=state.cluster.guard.secret_file,
             engine="etcd" if state.etcd_ports else "embedded",
             etcd=[
-                self._found(node, member.id, port)
+                self._address(node, member.id, port)
                 for member, port in zip(state.members, state.etcd_ports[::2], strict=True)
             ],
             etcd_election_seconds=state.election_seconds,
