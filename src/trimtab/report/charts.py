@@ -1,4 +1,4 @@
-"""Pictures in files, and the panels of replays in them; the same figures give the same bytes."""
+"""Pictures in files, and the panels of replays; equal figures give equal bytes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class MeasurementGoals:
 
 @dataclass(frozen=True)
 class MeasurementVerdict:
-    """The judgement of measurement: whether balancing helped.
+    """Whether balancing helped, by measurement.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class MeasurementVerdict:
 def compare_measurements(
     before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals
 ) -> MeasurementVerdict:
-    """Compare what was measured before with what was measured after.
+    """Compare the measures before with the measures after.
 
     Goals are those of the planner: no broker above θ, none further than ε from the mean, by mean loads. η
     says how even a resource is, and decides nothing. A resource that keeps its goals before and after counts
@@ -114,7 +114,7 @@ COMPARABLE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class MeasurementComparison:
-    """Two stretches of samples of one cluster, held against each other.
+    """A comparison of two time ranges of samples of one cluster.
 
     Attributes
     ----------
@@ -137,12 +137,12 @@ class MeasurementComparison:
 
     @property
     def outcome(self) -> MeasurementVerdict:
-        """The judgement, by mean loads."""
+        """The verdict, by mean loads."""
         return compare_measurements(self.before.means(), self.after.means(), self.goals)
 
     @property
     def load_change(self) -> dict[str, float]:
-        """The change of the whole cluster's load by resource, parts of what it was; without what is idle."""
+        """The relative change of the cluster's total load by resource; without idle resources."""
         was, now = _total(self.before), _total(self.after)
         return {
             name: float(now[place] / was[place] - 1)
@@ -152,7 +152,7 @@ class MeasurementComparison:
 
     @property
     def not_comparable(self) -> tuple[str, ...]:
-        """Resources whose load as a whole is another one now."""
+        """Resources whose total load has changed by more than `COMPARABLE`."""
         return tuple(name for name, change in self.load_change.items() if abs(change) > COMPARABLE)
 
     @property
@@ -161,7 +161,7 @@ class MeasurementComparison:
         return 1 if self.outcome.unmet or self.planned or self.not_comparable else 0
 
     def conclusion(self) -> str:
-        """What is true, in one line."""
+        """The conclusion in one line."""
         outcome, before, after = self.outcome, self.before.means(), self.after.means()
         if outcome.unmet:
             missed = ", ".join(_missed(name, after, self.goals) for name in outcome.unmet)
@@ -227,7 +227,7 @@ class MeasurementComparison:
         return lines
 
     def document(self) -> dict[str, object]:
-        """The same as plain JSON values."""
+        """The same figures as plain JSON values."""
         return {
             "before": _document(self.before),
             "predicted": asdict(self.predicted),

@@ -19,14 +19,14 @@ from trimtab.model.text import duration_text as duration_text
 
 
 def broker_name(broker: int | str) -> str:
-    """A broker as tables and pictures call it; an address needs no word before it, a number does."""
+    """The name of a broker in tables and pictures: `broker 3`, or its address."""
     return f"broker {broker}" if isinstance(broker, int) else broker
 
 
 def fitted(text: str, stream: TextIO, margin: int = 0) -> str:
-    """Lines that the terminal holds beside a margin, sentences of 100 columns at most; in a pipe as they are.
+    """The text folded for the terminal, sentences to at most 100 columns; unchanged in a pipe.
 
-    The rest of a longer line goes on below: under its last cell where it is a row, or else indented.
+    A longer line continues below its last cell if it is a row of a table, or else indented.
     """
     if not stream.isatty():
         return text
@@ -42,13 +42,13 @@ def fitted(text: str, stream: TextIO, margin: int = 0) -> str:
 
 
 def signed_text(fraction: float) -> str:
-    """A deviation in whole percent with its sign; what rounds to nothing has both."""
+    """A deviation in whole percent with its sign; `±0%` if it rounds to 0."""
     text = f"{fraction:+.0%}"
     return "±0%" if text in ("+0%", "-0%") else text
 
 
 def drop_text(before: float, after: float) -> str:
-    """The fall of a figure as a percentage of what it was; a rise is a negative drop."""
+    """The decrease of a figure in percent; negative for an increase."""
     return "–" if before == 0 else f"{(before - after) / before:.1%}"
 
 
@@ -58,7 +58,7 @@ def figure_text(value: float | None, form: str) -> str:
 
 
 def known_value(value: float) -> float | None:
-    """A figure for JSON: null where it is not known."""
+    """A figure for JSON; None if it is not known."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -67,7 +67,7 @@ LOG_FORMS: Final = ("text", "json")
 
 
 class _Handler(logging.Handler):
-    """Writes log records to the standard error of that moment: `trimtab: TEXT`, or JSON objects."""
+    """Writes log records to the current standard error: `trimtab: TEXT`, or JSON objects."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -121,14 +121,14 @@ def warn(line: str) -> None:
 
 
 def _configured() -> logging.Logger:
-    """The logger of the command line; in scripts and notebooks, which configure none, with a handler."""
+    """The logger of the command line; scripts and notebooks get a default handler."""
     if not LOGGER.hasHandlers():
         configure_logging()
     return LOGGER
 
 
 def announce_compilation() -> None:
-    """Say once that the planner is being compiled, if it is: that takes long, and only the first time."""
+    """Log once that the planner is being compiled, because the first compilation takes long."""
     if "numba" not in sys.modules:
         return
     from numba.core import event

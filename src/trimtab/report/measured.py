@@ -80,7 +80,7 @@ class MeasuredLoad:
         ]
 
     def at(self, instants: Iterable[int]) -> MeasuredLoad:
-        """The same at some of the instants only."""
+        """The same figures at some of the instants."""
         chosen = list(instants)
         return replace(
             self,
@@ -94,7 +94,7 @@ class MeasuredLoad:
         )
 
     def without(self, brokers: Collection[int | str]) -> MeasuredLoad:
-        """The same over the other brokers alone; as it is where loads and capacities are not told."""
+        """The same figures without some brokers; unchanged if loads and capacities are not known."""
         counted = np.array([one not in brokers for one in self.brokers])
         if self.load is None or self.capacity is None or counted.all() or not counted.any():
             return self
@@ -116,7 +116,7 @@ class MeasuredLoad:
         )
 
     def as_planned(self, snapshot: Any) -> MeasuredLoad:
-        """The same load as plans hold it: against the capacities of a snapshot, without idle CPU.
+        """The same load as plans see it: relative to the capacities of a snapshot, without idle CPU.
 
         No move takes away what a broker's CPU does without load, so plans count neither it nor the capacity
         that it takes. As it is where loads are not told, or the snapshot has no such brokers.
@@ -196,7 +196,7 @@ class MeasuredLoad:
             return np.asarray(np.where(mean > 0, (usage - mean) / mean, 0.0 * usage))
 
     def noise(self) -> dict[str, float]:
-        """How far the difference of two such measurements may be off, parts of the mean.
+        """The uncertainty of the difference of two such measurements, as a fraction of the mean.
 
         Two standard errors of the difference of two means over as many instants, of the broker that varies
         most. Sizes do not vary by chance: logs grow until retention cuts them, so of disks it is the range

@@ -1,6 +1,6 @@
-"""A plan for people: where the load is, what moves and why, the price, the result; and two plans compared.
+"""The text of a plan: load, moves with reasons, cost and predicted result; and the difference of two plans.
 
-Order and tables are one for all balancers; a balancer puts its own words in (`trimtab.report.renderer`).
+Order and tables are the same for all balancers; each balancer adds its own texts (`trimtab.report.renderer`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def text_of_plan(
     move: str = "move",
     requested: str = "",
 ) -> str:
-    """The whole text of a plan of any balancer, lines parted by line breaks.
+    """The whole text of a plan of any balancer.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def _verdict_text(plan: Plan[MoveT], requested: str) -> str:
 def bound_text(
     plan: Plan[MoveT], proof: str, paid: int, least: int, amount: Callable[[int], str], verb: str, beyond: str
 ) -> str:
-    """The proven least that any plan costs, beside what this one costs.
+    """The proven minimum cost of any plan, and its ratio to the cost of this plan.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def diff_of_plans(
     cost: Callable[[Plan[MoveT]], str],
     change: Callable[[MoveT], str],
 ) -> str:
-    """Lines with `-` for what only the first plan does, `+` for what only the second does; empty if none.
+    """Lines with `-` for changes of the first plan only, `+` for those of the second only.
 
-    Order and reasons of moves are not compared: plans that end alike at the same price do the same.
+    Order and reasons of moves are not compared: plans with equal results and costs count as equal.
     """
     lines = []
     for name, one, other in (
@@ -141,7 +141,7 @@ def load_lines(
     nominal: Collection[str] = (),
     carrier: str = "broker",
 ) -> Iterator[str]:
-    """Usage of the brokers and their distance from the mean; the furthest ones where there are many.
+    """The usage of the brokers and their distance from the mean; of many brokers, the furthest.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def prediction_lines(
     idle: Sequence[str] = (),
     nominal: Collection[str] = (),
 ) -> list[str]:
-    """Measures before and after, with the goals below where they are one for all resources.
+    """Measures before and after, with the goals below if they are equal for all resources.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def prediction_in_views(
     views: Mapping[str, tuple[ImbalanceSummary, ImbalanceSummary]],
     idle: Mapping[str, Collection[str]],
 ) -> list[str]:
-    """The same with a row for each view, of measures before and after in each, and goals in columns.
+    """Measures before and after with a row for each view and resource, and the goals in columns.
 
     Parameters
     ----------
@@ -272,12 +272,12 @@ def move_lines(
     all_moves: bool,
     noun: str = "move",
 ) -> Iterator[str]:
-    """The moves by what they are for; the first of each group, unless all are wanted.
+    """The moves grouped by goal; the first of each group, or all.
 
     Parameters
     ----------
     purpose
-        The goal that a move serves: moves with the same one are told together.
+        The goal that a move serves, by which moves are grouped.
     together
         The cost of several moves.
     cells
@@ -312,7 +312,7 @@ def move_lines(
 
 
 def purpose_text(reason: Any, view: str | None = None) -> str:
-    """Goal, resource and broker of a move's reason, with the view where there are several."""
+    """Goal, resource and broker of a move's reason, with the view if there are several."""
     where = "" if view is None else f" in {view}"
     subject = "" if reason.resource is None else f" of {resource_name(reason.resource)}{where}"
     return f"{reason.goal}{subject}, broker {reason.broker}"
@@ -331,7 +331,7 @@ def _figures(before: ImbalanceSummary, after: ImbalanceSummary, resource: str) -
 
 
 def _one_limit(limit: object) -> float | None:
-    """The one limit of all resources, if it is one."""
+    """The common limit of all resources; None if limits differ."""
     values = set(limit.values()) if isinstance(limit, dict) else {limit}
     value = values.pop() if len(values) == 1 else None
     return float(value) if isinstance(value, int | float) else None

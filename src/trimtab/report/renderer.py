@@ -1,4 +1,4 @@
-"""The texts of a balancer (`Renderer`), and the frame of those about an execution.
+"""The interface of a balancer's texts (`Renderer`), and the shared texts of executions.
 
 The frames are shared: this module has those of a forecast, of progress and of a receipt, `plan_text` has that
 of a plan, `status_text` that of a live status. A balancer's renderer calls them with sentences of its own.
@@ -61,7 +61,7 @@ def forecast_of_steps(
 
 
 def progress_line(progress: Any, own: Iterable[str]) -> str:
-    """One line: batches, steps, and what the balancer counts."""
+    """The progress in a line: batches, steps, and the balancer's own figures."""
     parts = [f"batch {progress.batch}", f"{progress.steps_ended}/{progress.steps_total} steps", *own]
     if progress.status != "running":
         parts.append(f"{progress.status}: {progress.reason}" if progress.reason else progress.status)
@@ -75,14 +75,14 @@ def text_of_receipt(
     outcome_text: Callable[[OutcomeT], str],
     left: str,
 ) -> str:
-    """The work done and how long it took, what was left and why, and what to do about that.
+    """The work done, its duration, the steps left with their reasons, and the next command.
 
     Parameters
     ----------
     done
         The balancer's own lines on what was done.
     left
-        What of the steps left, after their number: `left, none in flight`.
+        Words after the number of steps left: `left, none in flight`.
     """
     states = Counter(outcome.state for outcome in receipt.outcomes)
     told = ", ".join(f"{count} {_state(state)}" for state, count in states.items()) or "no steps"
@@ -105,7 +105,7 @@ def text_of_receipt(
 
 
 def _next_lines(receipt: Receipt[OutcomeT], balancer: str) -> list[str]:
-    """The commands that go on with what was left."""
+    """The commands that continue with the steps left."""
     if receipt.status in ("stopped", "cancelled"):
         return [f"  next: `trimtab execution resume {receipt.execution}` goes on with them"]
     if receipt.status != "incomplete":
@@ -122,7 +122,7 @@ def _state(state: str) -> str:
 
 
 def entries_text(rows: Sequence[tuple[ExecutionSummary, str]]) -> str:
-    """A table of executions; each with its status as seen from here (`interrupted` where nobody runs it)."""
+    """A table of executions with their statuses (`interrupted` if no process runs it)."""
     if not rows:
         return "no executions"
     cells = [("id", "balancer", "cluster", "begun", "status", "by")]
@@ -141,7 +141,7 @@ def text_of_execution(
     step_text: Callable[[Any], str],
     cancels: str,
 ) -> str:
-    """One execution with all its steps and the last of its log, and what to do about an interrupted one."""
+    """One execution with its steps, the end of its log, and the next command if it is interrupted."""
     lines = [
         f"execution {entry.id} on {entry.cluster} (cluster id {entry.cluster_id}): {status}",
         f"  begun {clock_text(entry.created_at)}, by {entry.owner}",
@@ -170,11 +170,11 @@ class Renderer(Protocol):
 
     @property
     def CANCEL_EFFECT(self) -> str:
-        """The effect of `cancel` on what is in flight, for an execution that nobody runs."""
+        """The effect of `cancel` on steps in flight, for an execution that no process runs."""
 
     @property
     def CANCELLING(self) -> str:
-        """The same, while it happens."""
+        """The effect of a running `cancel`."""
 
     def plan_text(self, plan: Any, snapshot: Any = None, /, *, all_moves: bool = False) -> str:
         """A plan, with the load of its snapshot if that is given."""
@@ -183,32 +183,32 @@ class Renderer(Protocol):
         """The cost of a plan in a sentence."""
 
     def move_text(self, move: Any, /) -> str:
-        """All that a move changes, in a line."""
+        """The change of a move in a line."""
 
     def forecast_text(self, prepared: Any, forecast: Any, settings: Any, every: bool, /) -> str:
-        """What a prepared plan will do; with every step, or with the number of steps."""
+        """The changes that a prepared plan will make, with every step or with the number of steps."""
 
     def progress_reporter(self) -> Callable[[Any], str]:
-        """A new function from the states of one execution, one after another, to lines of progress."""
+        """A new function from the successive states of an execution to lines of progress."""
 
     def step_text(self, step: Any, /) -> str:
         """A step of an execution in a line."""
 
     def receipt_text(self, receipt: Any, /) -> str:
-        """What was done, what was left, and what to do about that."""
+        """The work done, the steps left, and the next command."""
 
     def spent_text(self, receipt: Any, /) -> str:
-        """The price of an execution in a sentence."""
+        """The cost of an execution in a sentence."""
 
     def status_text(self, status: Any, every: bool, /) -> Iterator[RenderableType]:
-        """The state of a cluster without a lake, with all brokers or the worst."""
+        """The current state of a cluster, with all brokers or those that deviate most."""
 
     def status_document(self, status: Any, /) -> Mapping[str, object]:
-        """The same as plain JSON values."""
+        """The same figures as plain JSON values."""
 
 
 def plan_diff(renderer: Renderer, first: Any, second: Any) -> str:
-    """Two plans compared; empty if they do the same."""
+    """The difference of two plans; empty if they are equal."""
     return diff_of_plans(first, second, renderer.plan_cost, renderer.move_text)
 
 
@@ -219,5 +219,5 @@ def execution_text(
     status: str,
     log: Sequence[tuple[float, str, str, object]],
 ) -> str:
-    """One execution with all its steps and the last of its log."""
+    """One execution with its steps and the end of its log."""
     return text_of_execution(entry, state, status, log, renderer.step_text, renderer.CANCEL_EFFECT)

@@ -54,12 +54,12 @@ def status_text(
     carrier: str = "broker",
     remedy: str = "finds the fewest moves that help",
 ) -> Iterator[RenderableType]:
-    """Everything about a cluster, top to bottom.
+    """The whole text of `trimtab status` from a lake.
 
     Parameters
     ----------
-    standing
-        The load that is held against the goals, or why there is none.
+    goal_status
+        The load and its violated goals, or why there is none.
     now
         What ages are counted to.
     every
@@ -98,7 +98,7 @@ def status_document(
     now: datetime.datetime,
     findings: Sequence[Problem] = (),
 ) -> dict[str, Any]:
-    """The same as plain JSON values; what is not known is null."""
+    """The same figures as plain JSON values; unknown figures are null."""
     return {
         "balancer": status.balancer,
         "cluster": status.cluster,
@@ -131,7 +131,7 @@ def status_document(
 
 
 def _secondary_violations(status: GoalStatus | str) -> dict[str, object]:
-    """What goals ask besides brokers' load and the status misses, by kind; nothing where none is asked."""
+    """The violated goals besides brokers' load, by kind; empty if there are no such goals."""
     if isinstance(status, str):
         return {}
     return {
@@ -156,7 +156,7 @@ def _head(status: ClusterStatus, now: datetime.datetime, carrier: str) -> str:
 
 
 def _resources(status: GoalStatus) -> dict[str, dict[str, Any]]:
-    """Figures of every resource in its worst view, and which goals it misses and where."""
+    """Figures of every resource in its worst view, and its violated goals."""
     views = list(status.measured.values())
 
     def worst(figure: str, place: int) -> float | None:
@@ -276,7 +276,7 @@ def _verdict(
 
 
 def intra_broker_text(within: IntraBrokerBalance) -> str:
-    """Parts of brokers in a line: the fullest, and the furthest from the others of its broker."""
+    """Parts of brokers in a line: peak usage, and the worst deviation within a broker."""
     worst = f": {within.part} of {broker_name(within.broker)}" if within.worst_deviation > 0 else ""
     return (
         f"{within.name}: {within.number}, peak {within.peak_usage:.0%}, worst γ "
@@ -292,7 +292,7 @@ def _intra_broker_violations(status: GoalStatus) -> dict[str, object]:
 
 
 def secondary_violation_text(kind: str, violation: GoalViolation) -> str:
-    """The same of a host, of a broker's numbers, or of a topic's."""
+    """A violation of a host's, a broker's or a topic's goal in a line."""
     if kind == "topic":
         return f"{topic_violation_text(violation)} ({violation.goal})"
     if kind == "host":
@@ -306,7 +306,7 @@ def secondary_violation_text(kind: str, violation: GoalViolation) -> str:
 
 
 def violation_text(violation: GoalViolation, carrier: str = "broker") -> str:
-    """The worst broker, its figure and the limit, with the digits that it takes to tell them apart."""
+    """The worst broker, its figure and the limit, with enough digits to tell them apart."""
     pairs = ([f"{one:.{n}%}" for one in (abs(violation.value), violation.limit)] for n in range(18))
     value, limit = next(pair for pair in pairs if pair[0] != pair[1])
     side = (
@@ -319,7 +319,7 @@ def violation_text(violation: GoalViolation, carrier: str = "broker") -> str:
 
 
 def worst_rows(deviation: FloatArray, every: bool) -> tuple[Sequence[int], int]:
-    """Rows to show, in their own order, and how many are left out."""
+    """The rows to show, in their order, and the number of hidden rows."""
     worst = np.abs(np.nan_to_num(deviation)).max(axis=1, initial=0.0)
     if every or len(worst) <= MAX_LISTED:
         return list(range(len(worst))), 0
@@ -328,7 +328,7 @@ def worst_rows(deviation: FloatArray, every: bool) -> tuple[Sequence[int], int]:
 
 
 def broker_text(broker: BrokerStatus) -> str:
-    """A broker as rows are called, with its state where that matters."""
+    """The name of a row: a broker with its host, and its state if it is not alive."""
     state = "" if broker.state == "alive" else f" ({broker.state})"
     host = "" if broker.host is None else f" {broker.host}"
     return f"{broker_name(broker.id)}{host}{state}"
@@ -368,7 +368,7 @@ def live_status_text(
     carrier: str = "broker",
     source: str = "the brokers",
 ) -> Iterator[RenderableType]:
-    """One look at a cluster, top to bottom.
+    """The whole text of a status that is read directly from a cluster.
 
     Parameters
     ----------
@@ -434,7 +434,7 @@ SUBJECT_COLUMNS: Final = 24
 
 
 def check_lines(finding: Finding, part_before: str | None) -> list[str]:
-    """A finding as a line, below a heading where a new part begins."""
+    """A finding as a line, below a heading if a new part begins."""
     remedy = f"; {finding.remedy}" if finding.remedy else ""
     line = f"  {STATUS_SYMBOLS[finding.grade]} {finding.subject:{SUBJECT_COLUMNS}}  {finding.text}{remedy}"
     heading = [] if part_before is None else [""]
@@ -442,7 +442,7 @@ def check_lines(finding: Finding, part_before: str | None) -> list[str]:
 
 
 def lake_finding(balancer: str, age: LakeAge, now: float, stale_seconds: float) -> Finding:
-    """The newest samples, tables and snapshots of a balancer, and whether a plan may be made of them.
+    """The ages of samples, tables and snapshots of a balancer, and whether they suffice for a plan.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def comparison_table(
 
 
 def print_wide(parts: Iterable[RenderableType]) -> None:
-    """Print texts and wide tables: as wide as the terminal, but not so that figures would be cut off."""
+    """Print texts and wide tables at the terminal's width, but wide enough for all figures."""
     from rich.console import Console
 
     width = max(shutil.get_terminal_size().columns, 108) if sys.stdout.isatty() else 120
@@ -191,7 +191,7 @@ def terminal_heatmap(
 
 
 def cell_text(panel: HeatmapPanel, row: int, column: int, epsilon: float) -> str:
-    """A cell without its colour: value, signed deviation, and a mark where it is beyond ε."""
+    """The text of a cell: value, signed deviation, and a mark if it is beyond ε."""
     value, deviation = float(panel.values[row, column]), float(panel.deviation[row, column])
     if np.isnan(value) and np.isnan(deviation):
         return "–"

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 CANCEL_EFFECT: Final = "restores the brokers' own balancing"
-"""The effect of `cancel` on what is in flight."""
+"""The effect of `cancel` on steps in flight."""
 CANCELLING: Final = "bundles under way get an owner, no further unload begins (an unload is not rolled back)"
-"""The same, while it happens."""
+"""The effect of a running `cancel`."""
 
 
 def spent_text(receipt: BundlesReceipt | None) -> str:
-    """Splits, moves, clients and seconds, in a sentence."""
+    """The cost of an execution in a sentence."""
     if receipt is None:
         return "nothing had to be done"
     splits = sum(outcome.kind == "split" for outcome in receipt.done)
@@ -54,7 +54,7 @@ def spent_text(receipt: BundlesReceipt | None) -> str:
 
 
 def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this balancer, with load and views of its snapshot where that is at hand."""
+    """The text of a plan, with the load and views of its snapshot if that is given."""
     beyond = "disturbs more clients than this plan"
     return text_of_plan(
         plan,
@@ -102,7 +102,7 @@ def _idle(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, list[
 
 
 def _unlimited(snapshot: BundlesSnapshot) -> Iterator[str]:
-    """What carries load without any capacity, and how far its brokers are from their mean."""
+    """The resources that have load but no capacity, and their deviation from the mean."""
     load, brokers = snapshot.broker_load()[0], snapshot.brokers
     apart = imbalance(load, np.ones_like(load), brokers.in_service, RESOURCES).worst_deviation
     free = np.asarray(~snapshot.imbalance().counted.any(axis=0))
@@ -137,7 +137,7 @@ def _cells(move: BundleMove) -> tuple[str, str, str]:
 
 
 def move_text(move: BundleMove) -> str:
-    """All that a move changes, in a line."""
+    """The change of a move in a line."""
     bundle, way, _ = _cells(move)
     return f"{bundle}: {move.kind} {way}"
 
@@ -145,7 +145,7 @@ def move_text(move: BundleMove) -> str:
 def _views(
     plan: BundlePlan, snapshot: BundlesSnapshot | None
 ) -> dict[str, tuple[ImbalanceSummary, ImbalanceSummary]]:
-    """Measures in every view; without a snapshot only those of the newest are known."""
+    """Measures of every view; without a snapshot only those of the newest view."""
     if snapshot is None:
         return {"now": (plan.predicted.before, plan.predicted.after)}
     from trimtab.plan.bundles.splitting import carried_out
@@ -157,7 +157,7 @@ def _views(
 def forecast_text(
     prepared: PreparedPlan, expected: BundlesForecast, settings: UnloadSettings, every: bool
 ) -> str:
-    """The take-over, every step batch after batch, and what of the plan is left out."""
+    """The steps of every batch, and the moves of the plan that are left out."""
     pace = settings.limits
     lines = []
     for number, batch in enumerate(expected.batches, 1):
@@ -186,7 +186,7 @@ def progress_reporter() -> Callable[[BundlesExecutionState], str]:
 
 
 def progress_text(progress: BundlesProgress) -> str:
-    """Figures of one moment in a line: steps, clients disturbed."""
+    """The progress in a line: steps, and clients disconnected."""
     parts = []
     if progress.sessions_disturbed:
         parts.append(f"{progress.sessions_disturbed} clients disconnected so far")
@@ -204,7 +204,7 @@ def step_text(step: BundleStep) -> str:
 
 
 def receipt_text(receipt: BundlesReceipt) -> str:
-    """The work done, how long bundles were without an owner, what was left and why."""
+    """The work done, the time without an owner, and the steps left with their reasons."""
     kinds = Counter(outcome.kind for outcome in receipt.done)
     # An unload that did not lead to the destination may have been none: Pulsar says yes all the same.
     most = "at most " if receipt.unloads > kinds["unload"] else ""
@@ -234,7 +234,7 @@ def _cuts(boundaries: Sequence[int]) -> str:
 
 
 def status_text(status: PulsarStatus, every: bool = False) -> Iterator[RenderableType]:
-    """One moment of a cluster: who owns how many bundles, and what they carry."""
+    """The current owners of bundles, and their load."""
     pulsar = " ".join(["Pulsar", ", ".join(status.versions)]).strip()
     return live_status_text(
         status,
@@ -254,7 +254,7 @@ def _broker(broker: PulsarBroker) -> str:
 
 
 def _notes(status: PulsarStatus) -> Iterator[str]:
-    """Bundles without an owner, and what Pulsar does by itself."""
+    """Bundles without an owner, and Pulsar's own balancing."""
     from trimtab.systems.pulsar.status import SHEDDER, SWITCHES
 
     if status.unowned:
@@ -281,7 +281,7 @@ def _notes(status: PulsarStatus) -> Iterator[str]:
 
 
 def status_document(status: PulsarStatus) -> dict[str, object]:
-    """The same as plain JSON values."""
+    """The same figures as plain JSON values."""
     from trimtab.systems.pulsar.status import SHEDDER, SWITCHES
 
     facts = {

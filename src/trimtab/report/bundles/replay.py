@@ -1,4 +1,4 @@
-"""Strategies side by side over one recording of load reports: tables, JSON, progress and a picture.
+"""Comparison of strategies on a recording of load reports: tables, JSON, progress and a picture.
 
 The picture has a row of panels for each strategy, with the recording as it is in grey. Lines of several
 strategies in one panel would hide one another as soon as two strategies decide alike.
@@ -114,7 +114,7 @@ def replay_document(comparison: StrategyComparison, how: Mapping[str, Mapping[st
 
 
 def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bool) -> Table:
-    """Bundles that came back, the quickest of each strategy first: those were moved for nothing.
+    """A table of the bundles that came back, the quickest of each strategy first.
 
     Whole times are with their dates; a recording of less than a day needs none.
     """
@@ -229,7 +229,7 @@ def draw_replay(comparison: StrategyComparison, folder: Path, name: str, title: 
 
 
 def _mark_returns(row: np.ndarray, at: np.ndarray, effect: ReplayEffect) -> None:
-    """Mark in the panel of unloads when bundles came back."""
+    """Mark the times at which bundles came back, in the panel of unloads."""
     from matplotlib.ticker import MaxNLocator
 
     back = np.array([one.at for one in effect.oscillations[:MOST_MARKERS]])

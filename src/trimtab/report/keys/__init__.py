@@ -1,1 +1,1 @@
-"""Words for the balancer `keys`."""
+"""Texts and pictures of the balancer `keys`."""

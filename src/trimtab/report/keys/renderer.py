@@ -1,4 +1,4 @@
-"""The words of the balancer `keys`: hot keys, partitions, routing tables."""
+"""The texts of the balancer `keys`: hot keys, partitions, routing tables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from trimtab.model.keys.plan import KeysReceipt, PartitionDrain, RoutingOutcome
 
 CANCEL_EFFECT: Final = "leaves the table as it is; `trimtab apply PLAN --revert` undoes a plan"
-"""The effect of `cancel` on what is in flight."""
+"""The effect of `cancel` on steps in flight."""
 CANCELLING: Final = "the table stays as it is"
-"""The same, while it happens."""
+"""The effect of a running `cancel`."""
 
 PARTITION: Final = "partition"
 KEY_COLUMNS: Final[tuple[Column[HotKey], ...]] = (
@@ -46,7 +46,7 @@ DRAIN_COLUMNS: Final[tuple[Column[PartitionDrain], ...]] = (
 
 
 def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this balancer, with partitions and keys of its snapshot where that is at hand."""
+    """The text of a plan, with partitions and keys of its snapshot if that is given."""
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity
     bound = plan.bound.records_per_second
     return text_of_plan(
@@ -149,7 +149,7 @@ def _cells(move: RoutingMove) -> tuple[str, str, str]:
 
 
 def move_text(move: RoutingMove) -> str:
-    """All that a move changes, in a line."""
+    """The change of a move in a line."""
     name = short_key_text(move.name)
     if name != move.name:
         # Two long keys may begin alike, and plans are compared by these lines.
@@ -185,7 +185,7 @@ def step_text(step: RoutingStep) -> str:
 
 
 def receipt_text(receipt: KeysReceipt) -> str:
-    """What was published, under which version, and what was left."""
+    """The published version, and the steps left."""
     return text_of_receipt(receipt, "keys", [f"  {spent_text(receipt)}"], _outcome, "left")
 
 
@@ -194,19 +194,19 @@ def _outcome(outcome: RoutingOutcome) -> str:
 
 
 def spent_text(receipt: KeysReceipt) -> str:
-    """The price of an execution in a sentence."""
+    """The cost of an execution in a sentence."""
     version = max((one.version or 0 for one in receipt.outcomes), default=0)
     told = f"routing table {version} is in force" if version else "no table was published"
     return f"{told}, in {duration_text(receipt.seconds)}"
 
 
 def status_text(snapshot: KeysSnapshot, every: bool = False) -> Iterator[RenderableType]:
-    """One topic at its newest reading: which keys, what share, what they cost, how balance partitions are."""
+    """The newest reading of a topic: hot keys, their shares and cost, and the balance of partitions."""
     yield from _load(snapshot)
 
 
 def status_document(snapshot: KeysSnapshot) -> dict[str, object]:
-    """The same as plain JSON values."""
+    """The same figures as plain JSON values."""
     measures = asdict(snapshot.imbalance().measures())
     return {
         "balancer": "keys",

@@ -1,4 +1,4 @@
-"""Key policies side by side over recorded records: tables, JSON and a picture."""
+"""Comparison of key policies on recorded records: tables, JSON and a picture."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The words of the balancer `masters`."""
+"""Texts of the balancer `masters`."""

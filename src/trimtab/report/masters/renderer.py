@@ -1,4 +1,4 @@
-"""The words of the balancer `masters`: nodes, groups, and transfers with what clients feel of them."""
+"""The texts of the balancer `masters`: nodes, groups, transfers, and pauses for clients."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from trimtab.systems.paxos.status import MastersStatus
 
 CANCEL_EFFECT: Final = "leaves masterships where they are; requested transfers may still happen"
-"""The effect of `cancel` on what is in flight."""
+"""The effect of `cancel` on steps in flight."""
 CANCELLING: Final = "requests no further transfer; requested ones happen or time out"
-"""The same, while it happens."""
+"""The effect of a running `cancel`."""
 
 NODE: Final = "node"
 TRANSFER: Final = "transfer"
@@ -39,7 +39,7 @@ GOALS: Final = {
 
 
 def plan_text(plan: MastersPlan, snapshot: MastersSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this balancer, with the load of its snapshot where that is at hand."""
+    """The text of a plan, with the load of its snapshot if that is given."""
     seen = None if snapshot is None else snapshot.with_overrides(plan.settings)
     return text_of_plan(
         plan,
@@ -130,7 +130,7 @@ def _cells(move: MastershipTransfer) -> tuple[str, str, str]:
 
 
 def move_text(move: MastershipTransfer) -> str:
-    """All that a move changes, in a line."""
+    """The change of a move in a line."""
     return f"{move.group}: node {move.source} → node {move.target}"
 
 
@@ -163,7 +163,7 @@ def step_text(step: TransferStep) -> str:
 
 
 def receipt_text(receipt: MastersReceipt) -> str:
-    """Which masterships went where, and what was left."""
+    """The transfers done, and the steps left."""
     return text_of_receipt(receipt, "masters", [f"  {spent_text(receipt)}"], _outcome, "left, none in flight")
 
 
@@ -172,12 +172,12 @@ def _outcome(outcome: TransferOutcome) -> str:
 
 
 def spent_text(receipt: MastersReceipt) -> str:
-    """The price of an execution in a sentence."""
+    """The cost of an execution in a sentence."""
     return f"{counted(len(receipt.done), TRANSFER)} in {duration_text(receipt.seconds)}"
 
 
 def status_text(status: MastersStatus, every: bool = False) -> Iterator[RenderableType]:
-    """One moment: of how many groups each node is master."""
+    """The current number of masterships of each node."""
     without = sum(master < 0 for master in status.masters)
     yield from live_status_text(
         status,
@@ -201,7 +201,7 @@ def _notes(status: MastersStatus) -> Iterator[str]:
 
 
 def status_document(status: MastersStatus) -> dict[str, object]:
-    """The same as plain JSON values."""
+    """The same figures as plain JSON values."""
     facts = {
         "version": status.version,
         "masters": [None if one < 0 else one for one in status.masters],

@@ -1,1 +1,1 @@
-"""Texts of the balancer `queues`."""
+"""Texts and pictures of the balancer `queues`."""

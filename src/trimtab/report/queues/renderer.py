@@ -1,4 +1,4 @@
-"""The words of the balancer `queues`: weights, work in seconds, and what the scheduler would do."""
+"""The texts of the balancer `queues`: weights, work in seconds, and the scheduler's next orders."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from trimtab.systems.redis.status import QueuesStatus
 
 CANCEL_EFFECT: Final = "leaves the published document as it is; apply an older plan to undo it"
-"""The effect of `cancel` on what is in flight."""
+"""The effect of `cancel` on steps in flight."""
 CANCELLING: Final = "the published document stays"
-"""The same, while it happens."""
+"""The effect of a running `cancel`."""
 
 QUEUE: Final = "queue"
 CHANGE: Final = "change"
@@ -59,7 +59,7 @@ QUEUE_COLUMNS: Final[tuple[Column[QueueForecast], ...]] = (
 
 
 def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this balancer, with queues and classes of its snapshot where that is at hand."""
+    """The text of a plan, with queues and classes of its snapshot if that is given."""
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
@@ -149,7 +149,7 @@ def _cells(move: Publication) -> tuple[str, str, str]:
 
 
 def move_text(move: Publication) -> str:
-    """All that a move changes, in a line."""
+    """The change of a move in a line."""
     return f"{move.kind} {move.name}: {move.before} → {move.after}"
 
 
@@ -182,7 +182,7 @@ def step_text(step: PublishStep) -> str:
 
 
 def receipt_text(receipt: QueuesReceipt) -> str:
-    """What was published, under which version, and what was left."""
+    """The published version, and the steps left."""
     return text_of_receipt(receipt, "queues", [f"  {spent_text(receipt)}"], _outcome, "left")
 
 
@@ -191,14 +191,14 @@ def _outcome(outcome: PublicationOutcome) -> str:
 
 
 def spent_text(receipt: QueuesReceipt) -> str:
-    """The price of an execution in a sentence."""
+    """The cost of an execution in a sentence."""
     version = max((one.version or 0 for one in receipt.outcomes), default=0)
     told = f" as version {version}" if version else ""
     return f"{counted(len(receipt.done), CHANGE)} published{told}, in {duration_text(receipt.seconds)}"
 
 
 def status_text(status: QueuesStatus, every: bool = False) -> Iterator[RenderableType]:
-    """One moment: what lies in each queue, who works, and by which weights."""
+    """The current content of each queue, its worker, and the weights in force."""
     yield from live_status_text(
         status,
         f"{counted(status.processes, 'process', 'processes')}, weights of version {status.version}",
@@ -227,7 +227,7 @@ def _notes(status: QueuesStatus) -> Iterator[str]:
 
 
 def status_document(status: QueuesStatus) -> dict[str, object]:
-    """The same as plain JSON values."""
+    """The same figures as plain JSON values."""
     facts = {
         "version": status.version,
         "processes": status.processes,

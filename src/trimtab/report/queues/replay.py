@@ -1,4 +1,4 @@
-"""Dispatch policies side by side over recorded arrivals: tables, JSON and a picture."""
+"""Comparison of dispatch policies on recorded arrivals: tables, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -167,12 +167,12 @@ def draw_replay(
 
 
 def _extent(one: DispatchPolicyResult) -> tuple[float, float]:
-    """The makespan, and the most work that any queue held; above 0, so that they can be an axis."""
+    """The makespan, and the maximum work of any queue; above 0, so that they can end an axis."""
     return max(one.makespan_seconds, 1e-3), max(float(one.work.max(initial=0.0)), 1e-3)
 
 
 def _common(values: tuple[float, ...]) -> float:
-    """The end of an axis: the largest, but at most twice the middle one."""
+    """The end of an axis: the largest value, but at most twice the median."""
     return min(max(values), 2 * sorted(values)[len(values) // 2])
 
 

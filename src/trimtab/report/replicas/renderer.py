@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 CANCEL_EFFECT: Final = "rolls back what is in flight and cleans up"
-"""The effect of `cancel` on what is in flight."""
+"""The effect of `cancel` on steps in flight."""
 CANCELLING: Final = "rolling back what is in flight"
-"""The same, while it happens."""
+"""The effect of a running `cancel`."""
 
 
 @dataclass(frozen=True)
 class ExecutionCost:
-    """The cost of the balancing, as carried out; `led_along` leader roles went with a copied replica.
+    """The cost of an execution; `led_along` leader roles went with a copied replica.
 
     `log_dir_moves` replicas changed the log dir on their broker, which copied `log_dir_bytes` between disks.
     `added` and `dropped` replicas are counted in no other number; the bytes of the added are copied ones.
@@ -64,7 +64,7 @@ class ExecutionCost:
 
 
 def spent(receipt: ReplicasReceipt | None) -> ExecutionCost:
-    """The price of an execution."""
+    """The cost of an execution."""
     if receipt is None:
         return ExecutionCost(0, 0, 0, 0.0)
     done = receipt.done
@@ -87,7 +87,7 @@ def spent(receipt: ReplicasReceipt | None) -> ExecutionCost:
 
 
 def spent_text(receipt: ReplicasReceipt | None) -> str:
-    """The same in a sentence."""
+    """The cost of an execution in a sentence."""
     return cost_text(spent(receipt))
 
 
@@ -114,7 +114,7 @@ def cost_text(spent: ExecutionCost) -> str:
 
 
 def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
-    """The sentence for a plan that is made for another load than the recent one."""
+    """The sentence about a plan for another load than the recent one."""
     if load == "recent":
         return ""
     if not snapshot.partitions.hours:
@@ -123,7 +123,7 @@ def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
 
 
 def _expected(snapshot: ReplicasSnapshot) -> str:
-    """How far off what was expected of the last day was, and where the trend of the weeks counts."""
+    """The forecast errors of the last day, and the resources with a trend."""
     forecast: Any = dict(snapshot.quality.extra).get("x_load_forecast")
     found = forecast.get("backtest") if isinstance(forecast, dict) else None
     if not isinstance(found, dict):
@@ -139,7 +139,7 @@ KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log
 
 
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this balancer, with the load of its snapshot where that is at hand."""
+    """The text of a plan, with the load of its snapshot if that is given."""
     load = str(plan.settings.get("load", "recent"))
     told = "" if snapshot is None else load_basis_text(snapshot, load)
     snapshot = None if snapshot is None else with_load(snapshot.with_overrides(plan.settings), load)
@@ -173,21 +173,21 @@ LIMIT_GOALS = ("theta", "epsilon")
 
 
 def _goals_of(plan: Plan) -> list[str]:
-    """The goals that a plan is judged by; one that changes replication factors levels nothing."""
+    """The goals of a plan; a plan that changes replication factors has no goal epsilon."""
     goals = plan.settings.get("goals", LIMIT_GOALS)
     asked = [str(goal) for goal in goals] if isinstance(goals, list | tuple) else []
     return [goal for goal in asked if goal != "epsilon" or not plan.settings.get("replication_factor")]
 
 
 def _with_requested_goals(plan: Plan) -> Plan:
-    """The plan with the limits of those goals alone, for the row of goals."""
+    """The plan with the limits of its goals only, for the row of goals."""
     goals = _goals_of(plan)
     left = {k: v for k, v in plan.settings.items() if k not in LIMIT_GOALS or k in goals}
     return replace(plan, settings=left)
 
 
 def _requested(plan: Plan) -> str:
-    """What a plan was asked for, where evenness of load is not among it; else empty."""
+    """The request of a plan that does not balance load; else empty."""
     goals = _goals_of(plan)
     if "epsilon" in goals:
         return ""
@@ -212,7 +212,7 @@ def _requested(plan: Plan) -> str:
 
 
 def _secondary_goal_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
-    """What is predicted of hosts and of numbers, where goals ask for them."""
+    """The predictions for hosts and numbers, if they are goals."""
     lines = []
     if plan.hosts is not None:
         settings = dict(plan.settings)
@@ -310,7 +310,7 @@ def _cells(move: ReplicaMove) -> tuple[str, str, str]:
 
 
 def move_text(move: ReplicaMove) -> str:
-    """All that a move changes, in a line."""
+    """The change of a move in a line."""
     directory = f" {move.target_dir}" if move.target_dir else ""
     return f"{move.topic}-{move.partition}: {move.kind} {_source(move)} → {move.target}{directory}"
 
@@ -322,7 +322,7 @@ def _source(move: ReplicaMove) -> str:
 def forecast_text(
     prepared: PreparedPlan, expected: ReplicasForecast, settings: ReplicasExecutionSettings, every: bool
 ) -> str:
-    """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
+    """The batches with bytes and time, with every partition or not, and the changes that are left out."""
     from trimtab.act.replicas.overrides import drained_brokers
 
     lines = []
@@ -356,7 +356,7 @@ def _kind(step: ReplicaStep) -> str:
 
 
 def _throttle_text(expected: ReplicasForecast, settings: ReplicasExecutionSettings) -> Iterator[str]:
-    """Bytes and time of an execution, and what limits its pace."""
+    """Bytes and time of an execution, and its limits."""
     copies = [step for batch in expected.batches for step in batch.steps if step.added]
     between_dirs = any(step.kind == "log_dir" for batch in expected.batches for step in batch.steps)
     if not copies:
@@ -396,7 +396,7 @@ def _limit(path: NetworkPath | None, settings: ReplicasExecutionSettings) -> str
 
 
 def progress_reporter() -> Callable[[ReplicasExecutionState], str]:
-    """States in lines, with the rate of the last seconds."""
+    """A function from states to lines of progress, with the rate of the last seconds."""
     from trimtab.act.replicas.figures import ProgressMeter
 
     meter = ProgressMeter()
@@ -404,7 +404,7 @@ def progress_reporter() -> Callable[[ReplicasExecutionState], str]:
 
 
 def progress_text(progress: ReplicasProgress) -> str:
-    """Figures of one moment in a line: bytes left, rate, time left."""
+    """The progress in a line: bytes left, rate, and time left."""
     parts = []
     if progress.bytes_total:
         parts.append(f"{bytes_text(progress.bytes_left)} left of {bytes_text(progress.bytes_total)}")
@@ -425,7 +425,7 @@ def step_text(step: ReplicaStep) -> str:
 
 
 def receipt_text(receipt: ReplicasReceipt) -> str:
-    """The work done, how long it took, what was left and why."""
+    """The work done, its duration, and the steps left with their reasons."""
     dirs = f" and {bytes_text(receipt.log_dir_bytes)} between log dirs" if receipt.log_dir_bytes else ""
     copied = f"copied {bytes_text(receipt.copied_bytes)}{dirs} in {duration_text(receipt.seconds)}"
     done = [f"  {copied}, {receipt.batches} batches"]
@@ -446,7 +446,7 @@ def _outcome(outcome: ReplicaOutcome) -> str:
 
 
 def status_text(status: KafkaStatus, every: bool = False) -> Iterator[RenderableType]:
-    """A cluster's placement alone: counts and sizes, no rates."""
+    """The placement of a cluster: counts and sizes, no rates."""
     disk = bytes_text(float(np.nansum(status.values[:, 0])))
     return live_status_text(
         status,
@@ -476,7 +476,7 @@ def _notes(status: KafkaStatus) -> Iterator[str]:
 
 
 def status_document(status: KafkaStatus) -> dict[str, object]:
-    """The same as plain JSON values."""
+    """The same figures as plain JSON values."""
     facts = {
         "partitions": status.partitions,
         "leaderless_partitions": status.leaderless,

@@ -1,4 +1,4 @@
-"""Strategies side by side over recorded loads of partitions: tables, JSON and a picture."""
+"""Comparison of strategies on recorded loads of partitions: tables, JSON and a picture."""
 
 from __future__ import annotations
 
