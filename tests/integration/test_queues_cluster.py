@@ -45,12 +45,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisClusterPr
     cluster.stop()
 
 
-def _name(cluster: RedisClusterProcess) -> str:
+async def _name(cluster: RedisClusterProcess) -> str:
     """A name whose two slots lie on different nodes."""
     while True:
         name = uuid4().hex
         bases = [f"{{trimtab:{name}/{slot}}}" for slot in range(SLOTS)]
-        if len({owner(nodes_of(cluster.url), base) for base in bases}) == SLOTS:
+        if len({await owner(nodes_of(cluster.url), base) for base in bases}) == SLOTS:
             return name
 
 
@@ -82,7 +82,7 @@ def test_a_set_of_queues_spans_slots(cluster: RedisClusterProcess) -> None:
     """Workers of all slots, keys in order in one slot, moves within and between slots."""
 
     async def story() -> None:
-        backend = _backend(cluster, _name(cluster))
+        backend = _backend(cluster, await _name(cluster))
         await backend.open()
         fence = await _fence(backend)
         claims = [await backend.claim(one) for one in "stuv"]
@@ -119,7 +119,7 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: RedisClusterProces
     """Also messages with a key, though the lightest queue is in the other slot; fewer slots are refused."""
 
     async def story() -> None:
-        name = _name(cluster)
+        name = await _name(cluster)
         before = RedisClusterBackend(cluster.url, name, [9] * 8, SLOTS, heartbeat_timeout_seconds=2.0)
         await before.open()
         home = key_slot(b"k") % SLOTS
@@ -154,7 +154,7 @@ def test_a_slot_with_one_queue_reports_that_queue(cluster: RedisClusterProcess) 
     """Also where it refuses a message: the others stay open."""
 
     async def story() -> None:
-        backend = RedisClusterBackend(cluster.url, _name(cluster), [1, 1, 1], SLOTS)
+        backend = RedisClusterBackend(cluster.url, await _name(cluster), [1, 1, 1], SLOTS)
         await backend.open()
         assert [await backend.put(message(one), 1) for one in "ab"] == [1, None]
         assert (backend.ledger.length, backend.ledger.open) == ([0, 1, 0], [True, False, True])
@@ -168,7 +168,7 @@ def test_a_kill_during_a_move_loses_and_duplicates_nothing(cluster: RedisCluster
     """Killed with signal 9 between the steps: the next to hold the lease ends the journey, once."""
 
     async def story() -> None:
-        name = _name(cluster)
+        name = await _name(cluster)
         backend = _backend(cluster, name)
         await backend.open()
         names = [f"m{number}" for number in range(8)]
@@ -201,11 +201,11 @@ def test_a_node_that_was_away_has_its_queues_again(cluster: RedisClusterProcess)
     """Killed and started again: what it held is there, and clients find it by themselves."""
 
     async def story() -> None:
-        name = _name(cluster)
+        name = await _name(cluster)
         backend = _backend(cluster, name)
         await backend.open()
         await put_all(backend, 0, "a")
-        port = owner(nodes_of(cluster.url), f"{{trimtab:{name}/0}}")[1]
+        _, port = await owner(nodes_of(cluster.url), f"{{trimtab:{name}/0}}")
         node = next(one for one in cluster.nodes if one.port == port)
         await asyncio.to_thread(node.stop, signal.SIGKILL)
         await asyncio.to_thread(node.start)
@@ -224,7 +224,7 @@ def test_a_broker_runs_on_a_cluster(cluster: RedisClusterProcess) -> None:
         done: list[int] = []
         broker = BalancedBroker(
             cluster.url,
-            name=_name(cluster),
+            name=await _name(cluster),
             queues=2,
             slots=2,
             heartbeat_timeout_seconds=1.0,
@@ -254,7 +254,7 @@ def test_a_broker_runs_on_a_cluster(cluster: RedisClusterProcess) -> None:
 def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, tmp_path: Path) -> None:
     """Looked at, sampled and published to over all slots; the broker takes it up; all know the password."""
     name, lake, (seen, plan) = (
-        _name(cluster),
+        asyncio.run(_name(cluster)),
         tmp_path / "lake",
         (tmp_path / "seen.json", tmp_path / "plan.json"),
     )

@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from redis import Connection, ConnectionPool, Redis
-from redis.asyncio import BlockingConnectionPool
-from redis.asyncio import Connection as AsyncConnection
-from redis.asyncio import Redis as AsyncRedis
-from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio import BlockingConnectionPool, Connection, Redis
+from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import (
@@ -24,7 +21,6 @@ from redis.exceptions import (
 )
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as NoAnswer
-from redis.retry import Retry
 
 from trimtab_common.errors import ConnectError
 from trimtab_queues.broker.envelope import Delivery, Envelope
@@ -73,29 +69,17 @@ def _passing(error: ResponseError) -> bool:
 
 
 def client_of(url: str, base: str, timeout_seconds: float) -> Redis:
-    """A client that sends nothing twice, for a thread; in a cluster of the node with the slot of `base`."""
-    retry = Retry(NoBackoff(), 0)
-    if not is_cluster(url):
-        return Redis.from_url(url, socket_timeout=timeout_seconds, retry=retry)
-    pool = ConnectionPool(
-        connection_class=SlotConnection, nodes=nodes_of(url), base=base,
-        socket_timeout=timeout_seconds, retry=retry, **credentials_of(url),
-    )  # fmt: skip
-    return Redis.from_pool(pool)
-
-
-def async_client_of(url: str, base: str, timeout_seconds: float) -> AsyncRedis:
-    """The asyncio client of a server or cluster."""
-    # A burst waits for a connection; redis-py's other pool has an error for the hundred and first.
+    """A client that sends nothing twice; in a cluster, of the node that has the slot of `base`."""
+    # In a burst, commands wait for one of 50 connections. The other pool of redis-py raises an error instead.
     settings: dict[str, Any] = {
         "max_connections": 50, "timeout": None, "socket_timeout": timeout_seconds,
-        "retry": AsyncRetry(NoBackoff(), 0),
+        "retry": Retry(NoBackoff(), 0),
     }  # fmt: skip
     if not is_cluster(url):
-        return AsyncRedis.from_pool(BlockingConnectionPool.from_url(url, **settings))
-    return AsyncRedis.from_pool(
+        return Redis.from_pool(BlockingConnectionPool.from_url(url, **settings))
+    return Redis.from_pool(
         BlockingConnectionPool(
-            connection_class=AsyncSlotConnection,
+            connection_class=SlotConnection,
             nodes=nodes_of(url),
             base=base,
             **settings,
@@ -104,28 +88,28 @@ def async_client_of(url: str, base: str, timeout_seconds: float) -> AsyncRedis:
     )
 
 
-def owner(
+async def owner(
     nodes: list[tuple[str, int]], base: str, credentials: Mapping[str, Any] | None = None
 ) -> tuple[str, int]:
-    """The node that has the slot of a name now, by the first node that answers.
+    """The node that has the slot of a name, as the first node that answers reports it.
 
     Parameters
     ----------
     credentials
-        As clients name them: `username`, `password`.
+        `username` and `password`.
 
     Raises
     ------
     redis.exceptions.ConnectionError
-        If none answers, or none has it.
+        If no node answers, or no node has the slot.
     """
     slot, last = key_slot(base.encode()), "no node was asked"
     for host, port in nodes:
         try:
-            with Redis(
+            async with Redis(
                 host=host, port=port, socket_timeout=2.0, retry=Retry(NoBackoff(), 0), **(credentials or {})
             ) as client:
-                answer: Any = client.execute_command("CLUSTER SLOTS")
+                answer = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
             last = f"{host}:{port}: {error}"
             continue
@@ -137,38 +121,18 @@ def owner(
 
 
 class SlotConnection(Connection):
-    """A connection to the node that has a slot when it connects; where that has moved, it connects anew."""
-
-    def __init__(self, *, nodes: list[tuple[str, int]], base: str, **settings: Any) -> None:
-        super().__init__(**settings)  # type: ignore[no-untyped-call]
-        self._nodes, self._base, self._credentials = nodes, base, _credentials(settings)
-
-    def _connect(self) -> Any:
-        self.host, self.port = owner(self._nodes, self._base, self._credentials)
-        return super()._connect()  # type: ignore[no-untyped-call]
-
-    def read_response(self, *arguments: Any, **settings: Any) -> Any:
-        """An answer; that the slot is elsewhere counts as a connection that is gone."""
-        try:
-            return super().read_response(*arguments, **settings)
-        except MovedError as error:
-            self.disconnect()  # type: ignore[no-untyped-call]
-            raise NoConnection(f"the slot of the queues has moved: {error}") from error
-
-
-class AsyncSlotConnection(AsyncConnection):
-    """An asyncio connection to the node that owns the queues' slot."""
+    """A connection to the node that has the slot of the queues; it connects anew when the slot has moved."""
 
     def __init__(self, *, nodes: list[tuple[str, int]], base: str, **settings: Any) -> None:
         super().__init__(**settings)
         self._nodes, self._base, self._credentials = nodes, base, _credentials(settings)
 
     async def _connect(self) -> None:
-        self.host, self.port = await asyncio.to_thread(owner, self._nodes, self._base, self._credentials)
+        self.host, self.port = await owner(self._nodes, self._base, self._credentials)
         await super()._connect()  # type: ignore[no-untyped-call]
 
     async def read_response(self, *arguments: Any, **settings: Any) -> Any:
-        """An answer; that the slot is elsewhere counts as a connection that is gone."""
+        """Read an answer. A moved slot counts as a lost connection."""
         try:
             return await super().read_response(*arguments, **settings)
         except MovedError as error:

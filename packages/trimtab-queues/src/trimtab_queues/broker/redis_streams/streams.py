@@ -27,7 +27,6 @@ from trimtab_queues.broker.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab_queues.broker.redis_streams.connections import (
     AWAY,
     QUICK,
-    async_client_of,
     client_of,
     delivery_of,
     envelope_of_entry,
@@ -42,14 +41,16 @@ from trimtab_queues.format.server import ON_A_FULL_SERVER, SCRIPTS, script_sourc
 
 
 class WorkerHeartbeat:
-    """Says every so often that a worker lives, until it is stopped or the queue is another's.
+    """Reports regularly that a worker lives, until it is stopped or another worker has the queue.
+
+    It runs on a thread of its own, since tasks may block the event loop of the worker.
 
     Parameters
     ----------
     heartbeat_timeout_seconds
-        How long one sign counts; there are four in that time, and more while the server does not answer.
+        Time for which one heartbeat counts. Four are sent in that time, more while the server is away.
     on_a_full_server
-        Whether the server knows scripts that it carries out without room.
+        Whether the server runs marked scripts although its memory is full.
     """
 
     def __init__(
@@ -61,28 +62,32 @@ class WorkerHeartbeat:
         heartbeat_timeout_seconds: float,
         on_a_full_server: bool,
     ) -> None:
-        self._client = client_of(url, base, heartbeat_timeout_seconds)
+        self._server = url, base, heartbeat_timeout_seconds
         self._arguments = (str(queue), worker, str(round(heartbeat_timeout_seconds * 1000)))
         self._source = script_source("beat", on_a_full_server)
         self._base, self._pause, self._stop = base, heartbeat_timeout_seconds / 4, Event()
-        self._thread = Thread(target=self._send_heartbeat, name=f"heartbeat of {worker}", daemon=True)
+        self._thread = Thread(
+            target=lambda: asyncio.run(self._send_heartbeats()), name=f"heartbeat of {worker}", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        """No further sign; returns at once."""
+        """Send no further heartbeat; returns at once."""
         self._stop.set()
 
-    def _send_heartbeat(self) -> None:
-        beat, pause = self._client.register_script(self._source), self._pause
+    async def _send_heartbeats(self) -> None:
+        client, pause = client_of(*self._server), self._pause
+        beat = client.register_script(self._source)
+        # The wait blocks the event loop of this thread, in which nothing else runs.
         while not self._stop.wait(pause):
             try:
-                if not beat(keys=[self._base], args=self._arguments):
+                if not await beat(keys=[self._base], args=self._arguments):
                     break
                 pause = self._pause
             except RedisError:
-                # The server is away: when it is back, this sign must come before it is taken for missing.
+                # When the server is back, the next heartbeat must come before this one counts as missing.
                 pause = self._pause / 5
-        self._client.close()
+        await client.aclose()
 
 
 _FIELDS: Final = 9
@@ -139,7 +144,7 @@ class RedisBackend:
         self.idempotency_seconds, self.max_overtake_seconds = idempotency_seconds, max_overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
-        self._client = async_client_of(url, self.base, 10.0)
+        self._client = client_of(url, self.base, 10.0)
         self.is_disconnected: tuple[int, ...] = ()
         self.lanes = LaneClassifier()
         self.queues = [QueueCounts()] * len(self.ledger)
