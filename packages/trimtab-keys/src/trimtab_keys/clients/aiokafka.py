@@ -1,4 +1,4 @@
-"""Order kept on aiokafka: a producer and a consumer, and batches that end at a deadline."""
+"""Producer and consumer on aiokafka that keep each key's order, and batches that expire at a deadline."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ WAITER: Final = "_waiter_future" if hasattr(MessageAccumulator, "waiter") else "
 
 
 class _TrackedBatch(MessageBatch):  # type: ignore[misc]
-    """A batch that tells when its numbers are lost."""
+    """A batch that reports when its sequence numbers are lost."""
 
     numbered = False
     accumulator: DeadlineAccumulator
 
     def set_producer_state(self, *state: int, **named: int) -> None:
-        """It is numbered now, to be sent for the first time."""
+        """Number the batch before it is first sent."""
         self.numbered = True
         super().set_producer_state(*state, **named)
 
@@ -51,19 +51,19 @@ class _TrackedBatch(MessageBatch):  # type: ignore[misc]
 
 
 class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
-    """An accumulator out of which no batch is sent that is older than the delivery time-out.
+    """An accumulator that sends no batch that is older than the delivery time-out.
 
     Attributes
     ----------
     numbers_lost
-        Whether the producer needs a new id, under which numbers begin anew.
+        Whether the producer needs a new id, under which sequence numbers restart.
     """
 
     numbers_lost = False
 
     @classmethod
     def of(cls, producer: AIOKafkaProducer, delivery_seconds: float) -> DeadlineAccumulator:
-        """Turn the accumulator of an idempotent producer into one, before anything is sent."""
+        """Change the accumulator of an idempotent producer into one, before anything is sent."""
         made = producer._message_accumulator
         made.__class__ = cls
         made._batch_ttl = delivery_seconds
@@ -72,7 +72,7 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
     def drain_by_nodes(
         self, ignore_nodes: Collection[int], muted_partitions: Collection[TopicPartition] = frozenset()
     ) -> tuple[dict[int, dict[TopicPartition, MessageBatch]], bool]:
-        """What is to be sent now, by node; nothing where the producer needs a new id first."""
+        """Batches to send now, by node; none while the producer needs a new id."""
         self.expire()
         if not self.numbers_lost:
             return super().drain_by_nodes(ignore_nodes, muted_partitions)  # type: ignore[no-any-return]
@@ -88,7 +88,9 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
         return {}, False
 
     def expire(self) -> None:
-        """Give up what has waited for too long, but for what is being sent: its request has a time-out."""
+        """Fail batches that have waited too long. Batches in a request are left to the time-out of the
+        request.
+        """
         for partition in list(self._batches):
             waiting = self._batches[partition]
             while waiting and waiting[0].expired():
@@ -105,7 +107,7 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
                 del self._batches[partition]
 
     async def keep(self) -> None:
-        """Expire again and again: without an id, or an answer, the sender does not come by."""
+        """Expire batches regularly. The sender does not do so while it waits for an id or an answer."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             self.expire()
@@ -118,28 +120,28 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
 
 GAP_FILL_TIMEOUT_SECONDS: Final = 5.0
 WAIT_SECONDS: Final = 0.005
-"""Pause of a send whose key changes its route; the event loop goes on meanwhile."""
+"""Pause between two attempts to send a record whose key changes its route."""
 
 
 class Producer(AIOKafkaProducer):  # type: ignore[misc]
-    """An `AIOKafkaProducer` whose records of one topic go where the routing table says, each key's in order.
+    """An `AIOKafkaProducer` that sends the records of one topic by the routing table and keeps each key's
+    order.
 
-    Records without a key, with a partition of their own, or of other topics go as ever.
+    Records without a key, with an explicit partition or of other topics are sent as usual.
 
     Parameters
     ----------
     topic
         The topic.
     following
-        Where its tables are.
+        Where its routing tables are.
     config
         Keyword arguments of `AIOKafkaProducer`.
 
     Raises
     ------
     SettingsError
-        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
-        rests on.
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner would break the order.
     """
 
     _key_serializer: Callable[[object], bytes] | None
@@ -179,9 +181,9 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """As `AIOKafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+        """Like `AIOKafkaProducer.send`. A key whose route changes waits, at most for `switch_seconds`.
 
-        A stamp among the headers is another record's, copied with them; it is taken out.
+        A stamp in the headers was copied from another record and is removed.
         """
         headers = without_stamp(headers)
         guide = self._router
@@ -221,14 +223,14 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
             sending.end(turn)
 
     def create_batch(self) -> BatchBuilder:
-        """As the client's own, but that a stamp among a record's headers is taken out."""
+        """Like the method of `AIOKafkaProducer`, but removes a stamp from the headers of a record."""
         builder = super().create_batch()
         append = builder.append
         builder.append = lambda headers=None, **record: append(headers=without_stamp(headers), **record)
         return builder
 
     async def stop(self) -> None:
-        """Deliver what was sent, and end."""
+        """Deliver all sent records, and stop."""
         guide, self._router = self._router, None
         if guide is not None:
             await asyncio.to_thread(guide.close)
@@ -256,7 +258,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 def _in_time(
     of: asyncio.Future[T], sending: OrderedProducer, key: bytes, stamp: Stamp, since: float
 ) -> asyncio.Future[T]:
-    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+    """The future of a record, except that an acknowledgement after the delivery time-out is a failure."""
     promised = asyncio.get_running_loop().create_future()
 
     def done(_: object) -> None:
@@ -354,7 +356,7 @@ class Consumer(PollingMember):
             await self.step()
 
     async def step(self, seconds: float = 0.2) -> None:
-        """Wait for records for so long, let what may take effect, and commit."""
+        """Wait at most this long for records, let released records take effect, and commit."""
         receiving = self.receiving
         wait_ms = int(receiving.poll_timeout(seconds) * 1000)
         batches = await self.client.getmany(timeout_ms=wait_ms, max_records=500)
@@ -379,7 +381,7 @@ class Consumer(PollingMember):
             await self.client._client.force_metadata_update()
 
     async def close(self) -> None:
-        """Leave the group; what is done is committed."""
+        """Commit finished records, and leave the group."""
         with suppress(KafkaError):
             await self._commit(dict(self.receiving.commits))
         await self.client.stop()

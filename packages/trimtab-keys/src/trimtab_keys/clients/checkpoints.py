@@ -1,4 +1,4 @@
-"""Marks: what has taken effect, kept with the effects and changed in one transaction with them."""
+"""Marks of what has taken effect, changed in the same transaction as the effects."""
 
 from __future__ import annotations
 
@@ -38,39 +38,39 @@ WRITE_POSTGRES = (
 
 
 class CheckpointStore(Protocol):
-    """Where effects are kept, as far as the order guard goes.
+    """Where marks are stored together with effects.
 
-    Whatever a handler does between `transaction`'s begin and end, and the marks written there, must be kept
-    together or not at all; and two transactions that read the same mark must not both write it (in a
-    database: serialisable, or the row locked by the reader). What a store cannot do of this becomes effects
-    that come twice after a consumer was killed; their order it cannot break.
+    All changes between the begin and the end of `transaction`, by the handler and by `write`, must be stored
+    together or not at all. Two transactions that read the same mark must not both write it: a database needs
+    serialisable isolation, or the reader locks the row. If a store violates this, effects may be repeated
+    after a consumer is killed; their order is still correct.
     """
 
     def transaction(self) -> AbstractContextManager[object]:
-        """What happens inside is kept as a whole; an error inside takes all of it back."""
+        """Store all changes inside together; an error inside undoes all of them."""
         ...
 
     def read(self, name: bytes) -> int:
-        """The number kept under a name, 0 where none is."""
+        """The number stored under a name, or 0."""
         ...
 
     def write(self, name: bytes, number: int) -> None:
-        """Keep a number under a name; only called inside a transaction."""
+        """Store a number under a name, inside a transaction."""
         ...
 
 
 def mark_name(*parts: object) -> bytes:
-    """A name out of what a mark is of: 16 bytes whatever the key, which may be secret, or long."""
+    """The name of a mark from its parts: 16 bytes for any key, because a key may be secret or long."""
     return blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
 
 
 class InMemoryCheckpointStore:
-    """Marks of a process that keeps its effects in memory too: both are gone with it.
+    """Marks of a process whose effects are in memory too; both end with the process.
 
     Attributes
     ----------
     numbers
-        By name.
+        Numbers by name.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class InMemoryCheckpointStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Take marks back if something goes wrong inside."""
+        """Undo the marks if an error occurs inside."""
         self._before = {}
         try:
             yield
@@ -98,13 +98,13 @@ class InMemoryCheckpointStore:
 
 
 class SqliteCheckpointStore:
-    """Marks in the SQLite database in which a handler keeps its effects, through the same connection.
+    """Marks in the SQLite database that has the handler's effects, through the same connection.
 
     Parameters
     ----------
     connection
-        Opened with `isolation_level=None`, and `check_same_thread=False` for asyncio: transactions are begun
-        and ended here. The handler neither begins nor ends any.
+        Opened with `isolation_level=None`, and with `check_same_thread=False` for asyncio. This class begins
+        and ends all transactions; the handler must not.
     clock
         Seconds since 1970.
     """
@@ -115,7 +115,9 @@ class SqliteCheckpointStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that holds the right to write from its beginning: no other reads a mark meanwhile."""
+        """A transaction that holds the write lock from its beginning, so that no other transaction reads a
+        mark.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self._connection
@@ -134,10 +136,10 @@ class SqliteCheckpointStore:
         self._connection.execute(WRITE, (name, number, self._clock()))
 
     def prune(self, older_seconds: float) -> int:
-        """Forget marks that have not changed for so long; how many.
+        """Delete marks that have not changed for this time; the number of deleted marks.
 
-        Each run of a producer leaves one for each split key. A mark may go once no record that it is about
-        can be received again: take the topic's retention, or more.
+        Each run of a producer leaves a mark for each split key. A mark may be deleted once none of its
+        records can be received again: use the topic's retention time, or more.
         """
         with self.transaction() as connection:
             limit = self._clock() - older_seconds
@@ -145,16 +147,16 @@ class SqliteCheckpointStore:
 
 
 class PostgresCheckpointStore:
-    """Marks in the PostgreSQL database in which a handler keeps its effects, through the same connection.
+    """Marks in the PostgreSQL database that has the handler's effects, through the same connection.
 
-    All members of a group may share it, on as many machines as they are. A mark that is read inside a
-    transaction is locked until its end.
+    All members of a group may use the same database, from any number of machines. A transaction locks each
+    mark that it reads until its end.
 
     Parameters
     ----------
     connection
-        By the Python database interface (psycopg, psycopg2, pg8000), without autocommit: transactions are
-        ended here. The handler ends none.
+        A connection by the Python database interface (psycopg, psycopg2, pg8000), without autocommit. This
+        class ends all transactions; the handler must not.
     clock
         Seconds since 1970.
 
@@ -178,7 +180,7 @@ class PostgresCheckpointStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:
-        """What the handler and the marks do until the end, kept as a whole."""
+        """Store the changes of the handler and the marks together."""
         self._inside = True
         try:
             yield self._connection
@@ -208,7 +210,7 @@ class PostgresCheckpointStore:
         self._run(WRITE_POSTGRES, name, number, self._clock())
 
     def prune(self, older_seconds: float) -> int:
-        """Forget marks that have not changed for so long; how many. See `SqliteCheckpointStore.prune`."""
+        """Delete marks that have not changed for this time, like `SqliteCheckpointStore.prune`."""
         with self.transaction():
             limit = self._clock() - older_seconds
             return int(self._run("DELETE FROM trimtab_marks WHERE changed_at < %s", limit).rowcount)

@@ -1,4 +1,4 @@
-"""Order kept on kafka-python 3: a producer, a consumer, and a partitioner without order."""
+"""Producer and consumer on kafka-python 3 that keep each key's order, and a partitioner that does not."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from kafka.cluster import ClusterMetadata
 
 JOIN_SECONDS: Final = 1.0
-"""Waited for at a step while the consumer joins its group."""
+"""Time that a step waits while the consumer joins its group."""
 
 
 class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
-    """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
+    """A key policy for `KafkaProducer(partitioner=...)`; the arguments are those of `PolicyPartitioner`."""
 
     _requested_at: object = None
 
@@ -58,7 +58,7 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the partitioner goes by the load of another topic.
+            If the partitioner uses the load of another topic.
         """
         partitions = cluster.partitions_for_topic(topic)
         if self._load is not None:
@@ -75,24 +75,23 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
 
 
 class Producer(KafkaProducer):  # type: ignore[misc]
-    """A `KafkaProducer` whose records of one topic go where the routing table says, each key's in order.
+    """A `KafkaProducer` that sends the records of one topic by the routing table and keeps each key's order.
 
-    Records without a key, with a partition of their own, or of other topics go as ever.
+    Records without a key, with an explicit partition or of other topics are sent as usual.
 
     Parameters
     ----------
     topic
         The topic.
     following
-        Where its tables are.
+        Where its routing tables are.
     config
         Keyword arguments of `KafkaProducer`.
 
     Raises
     ------
     SettingsError
-        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
-        rests on.
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner would break the order.
     """
 
     # Of a producer that was refused the client's own `__del__` asks for its configuration.
@@ -125,9 +124,9 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+        """Like `KafkaProducer.send`. A key whose route changes waits, at most for `switch_seconds`.
 
-        A stamp among the headers is another record's, copied with them; it is taken out.
+        A stamp in the headers was copied from another record and is removed.
         """
         headers = without_stamp(headers)
         if topic != self._topic or key is None or partition is not None:
@@ -153,7 +152,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
             sending.end(turn)
 
     def close(self, timeout: float | None = None, **more: object) -> None:
-        """Close, after what was sent is delivered."""
+        """Deliver all sent records, and close."""
         guide = self.__dict__.pop("_router", None)
         if guide is not None:
             guide.close()
@@ -166,7 +165,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
 
 
 class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
-    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+    """The future of a record, except that an acknowledgement after the delivery time-out is a failure."""
 
     __slots__ = ("_of", "_sending", "_since")
 
@@ -177,7 +176,7 @@ class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
         of.add_errback(self.failure)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for it, as the client's own does."""
+        """Wait for the result, like the future of the client."""
         try:
             self._of.get(timeout)
         except KafkaError:
@@ -245,7 +244,7 @@ class Consumer(PollingMember):
             self.step()
 
     def step(self, seconds: float = 0.2) -> None:
-        """Wait for records for so long, let what may take effect, and commit."""
+        """Wait at most this long for records, let released records take effect, and commit."""
         receiving = self.receiving
         wait = JOIN_SECONDS if self._joins() else receiving.poll_timeout(seconds)
         self._receive(self.client.poll(timeout_ms=int(wait * 1000)))
@@ -262,14 +261,14 @@ class Consumer(PollingMember):
             self.client._cluster.request_update()
 
     def close(self) -> None:
-        """Commit what is done, and leave the group."""
+        """Commit finished records, and leave the group."""
         with suppress(KafkaError):
             self._commit(dict(self.receiving.commits))
         self.client.close(autocommit=False)
         self.receiving.close()
 
     def _joins(self) -> bool:
-        """Whether it is on its way into the group: a poll waits for that first.
+        """Whether the client is joining its group. A poll then waits until it has joined.
 
         Up to 3.0.12 a group leader that rejoins because partitions were added loses its rejoin state after
         the assignment, if no poll waits for the end at that time. It then sends no heartbeats, and other

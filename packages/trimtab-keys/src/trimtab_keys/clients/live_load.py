@@ -1,4 +1,4 @@
-"""A thread beside a producer: reads a topic's load, and has partitions added when a policy asks for one."""
+"""A thread beside a producer that reads a topic's load, and adds partitions if a policy requests one."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ RETRY_SECONDS: Final = 0.2
 
 
 class LiveLoad:
-    """The load of a topic as `LoadConfig` say, read by a thread until it is closed.
+    """The load of a topic by a `LoadConfig`, read by a thread until it is closed.
 
-    A partition that is added, by whomever, is offered to policies once a member of the consumer group has
-    it: what is written before might wait for minutes, or be skipped by consumers that begin at the end.
-    While offsets cannot be read, the last reading holds.
+    An added partition is offered to policies once a member of the consumer group has it. Earlier records
+    might wait for minutes, or be skipped by consumers that start at the end. While offsets cannot be read,
+    the last reading stays in force.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class LiveLoad:
     Attributes
     ----------
     settings
-        As given.
+        The given settings.
     load
         The last reading.
     partitions
-        That the topic has.
+        Number of partitions of the topic.
 
     Raises
     ------
@@ -99,12 +99,12 @@ class LiveLoad:
         self.close()
 
     def request_partition(self, known: int) -> None:
-        """A policy found no partition below its threshold, and wants one added.
+        """Request a further partition, because a policy found none below its threshold.
 
         Parameters
         ----------
         known
-            Partitions that its client knows: one that does not know all yet is not heard.
+            Number of partitions that the client knows. A client that does not know all of them is ignored.
         """
         self._requested = self._requested or known >= self.partitions
 
@@ -138,7 +138,7 @@ class LiveLoad:
         self._side.close()
 
     def refresh(self) -> None:
-        """Read the load once, and have a partition added if one is asked for."""
+        """Read the load once, and add a partition if one is requested."""
         now, settings = self._clock(), self.settings
         if now - self._topic_at >= TOPIC_SECONDS:
             self._refresh_topic(now)

@@ -1,8 +1,8 @@
-"""A connection beside the application's: tables, heartbeats, offsets, groups, and searches for records.
+"""A second connection for tables, heartbeats, offsets, groups, and searches for records.
 
-One for all clients, by kafka-python: three implementations of these rare requests would be three times the
-code, and two of the three clients cannot tell a topic's id. It belongs to one thread, and opens when it is
-first used.
+All clients use this one, on kafka-python: the requests are rare, three implementations would be three times
+the code, and two of the three libraries cannot read a topic's id. One thread uses it; it connects at first
+use.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FETCH_SECONDS: Final = 10.0
 
 
 class TopicDescription(NamedTuple):
-    """What the cluster says a topic is.
+    """A topic as the cluster describes it.
 
     Attributes
     ----------
     topic_id, partitions
         Its id and number of partitions.
     tables
-        Number of partitions of the topic of tables; 0 where there is none.
+        Number of partitions of the topic of tables; 0 if there is none.
     """
 
     topic_id: str
@@ -46,7 +46,7 @@ class TopicDescription(NamedTuple):
 
 
 class MetadataConnection:
-    """Requests about one topic, beside its records.
+    """Requests about one topic.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class MetadataConnection:
     topic
         The topic.
     tables_topic
-        The topic of tables; None where tables are in a file, or nobody follows any.
+        The topic of tables; None if tables are in a file, or are not used.
     """
 
     def __init__(self, connection: Mapping[str, Any], topic: str, tables_topic: str | None = None) -> None:
@@ -66,7 +66,7 @@ class MetadataConnection:
         self._values: dict[bytes, bytes | None] = {}
 
     def topic(self) -> TopicDescription:
-        """Its id and number of partitions now, in one request with the topic of tables.
+        """The topic's current id and number of partitions, requested together with the topic of tables.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class MetadataConnection:
         return {name.partition: one.offset for name, one in found.items()}
 
     def committed(self, group: str) -> dict[int, int]:
-        """What a group has committed of the topic's partitions."""
+        """Offsets of the topic that a group has committed, by partition."""
         found = self._request().list_group_offsets([group])[group]
         return {
             name.partition: one.offset
@@ -98,7 +98,7 @@ class MetadataConnection:
         }
 
     def assigned(self, group: str) -> set[int] | None:
-        """Partitions of the topic that members of a group have; None where brokers tell no members of it."""
+        """Partitions that members of a group have; None if brokers do not report its members."""
         members = self._request().describe_groups([group]).get(group, {}).get("members") or ()
         if not members:
             return None
@@ -111,16 +111,19 @@ class MetadataConnection:
         }
 
     def add_partition(self, count: int) -> None:
-        """Bring the topic from one partition less to so many; refused if it has other than one less."""
+        """Raise the number of partitions by one to this number; rejected if the topic has any other
+        number.
+        """
         self._request().create_partitions({self._topic: count})
 
     def search(self, group: str, search: SearchStream) -> int | None:
-        """The lowest sequence searched for that is in what a group has not committed; None for none.
+        """The lowest of the missing sequences among records that a group has not committed; None if there is
+        none.
 
         Raises
         ------
         TimeoutError
-            If it took too long to tell.
+            If the search took too long for a result.
         """
         committed = self.committed(group)
         topic = self.topic()
@@ -165,8 +168,8 @@ class MetadataConnection:
     def read(self, key: bytes) -> bytes | None:
         """The last value under a key of the topic of tables.
 
-        When first called: of all that was written by then. Later: of what brokers have sent by now. One
-        request waits at the broker for the next table, so that none asks whether there is one.
+        The first call reads all records up to its time; later calls read what brokers have sent since. One
+        request waits at the broker for the next table, so no polling is needed.
         """
         if self._reader is None:
             self._reader = self._reader_at_end()
@@ -199,17 +202,17 @@ class MetadataConnection:
             self._values.update((one.key, one.value) for one in records)
 
     def write_record(self, key: bytes, value: bytes | None, appended: Callable[[int], None]) -> None:
-        """Write a heartbeat; it is waited for when the connection closes.
+        """Write a heartbeat. Closing the connection waits for it.
 
         Parameters
         ----------
         appended
-            Called with its offset, by a thread of the client.
+            Called with its offset, from a thread of the client.
 
         Raises
         ------
         KafkaError
-            If it cannot be sent; what the client knew of the topic is forgotten where it lacks the partition.
+            If it cannot be sent. The cached metadata of the topic is discarded if the partition was unknown.
         """
         if self._writer is None:
             self._writer = KafkaProducer(**self._connection, linger_ms=0)

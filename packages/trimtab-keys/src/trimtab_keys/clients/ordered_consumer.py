@@ -1,4 +1,4 @@
-"""A consumer's records on their way through the order guard, whichever client brings them."""
+"""The order guard of a consumer, and the consumer classes that all client libraries share."""
 
 from __future__ import annotations
 
@@ -42,49 +42,49 @@ from trimtab_keys.format.table import PublishedTable
 
 LOG = logging.getLogger("trimtab.keys")
 LOG_SECONDS: Final = 60.0
-"""Time between two lines of the log about the same kind of event."""
+"""Minimum interval of log lines about one kind of event."""
 TICK_SECONDS: Final = 0.2
-"""Time between two looks at what waits where nothing does."""
+"""Interval of checks while no record waits."""
 QUICK_SECONDS: Final = 0.005
-"""The same where something waits: what it waits for may have taken effect with another consumer."""
+"""Interval of checks while records wait: another consumer may have released them."""
 POLL_SECONDS: Final = 0.05
-"""Time between two questions what others have committed, where a fence waits for it, and between commits."""
+"""Interval of commits, and of reading others' commits while a fence waits for them."""
 HEARS_PER_SECOND: Final = 2000.0
-"""Such questions, by all processes together."""
+"""Maximum rate of such reads by all processes together."""
 WITHOUT: Final = UNSTAMPED[1:]
 KEYLESS: Final = -1
-"""The group of records without a key: they wait for nothing."""
+"""The group of records without a key, which wait for nothing."""
 BELOW: Final = -2
-"""In place of a group: the offset of a partition below which everything has taken effect."""
+"""Instead of a group: the offset of a partition below which all records have taken effect."""
 AHEAD: Final = -3
-"""In place of a group: the offset of a partition from which on no group has a mark of its own."""
+"""Instead of a group: the offset of a partition from which on no group has its own mark."""
 
 Handler = Callable[[Any], object]
 
 
 @dataclass(slots=True)
 class ConsumerCounters:
-    """What a consumer has dropped, held or passed over since it was made; each is logged as well.
+    """Counters of records that a consumer has dropped, held or passed; each event is logged too.
 
     Attributes
     ----------
     handled
-        Records given to the handler.
+        Records passed to the handler.
     duplicates
-        Records whose effect was there already: received again after a rebalance, or copies of a record of a
-        split key that carry its stamp.
+        Records that had taken effect before: received again after a rebalance, or copies of a record of a
+        split key with its stamp.
     foreign_stamps
         Records with a stamp of another topic; they were handled as records without a stamp.
     unreadable_stamps
-        Records whose header of that name no trimtab wrote; they were handled as records without a stamp.
+        Records with a header that trimtab did not write; they were handled as records without a stamp.
     gap_searches
-        Times that records missing from a stream were searched for, after `gap_seconds`.
+        Searches for missing records of a stream, after `gap_seconds`.
     skipped
-        Sequences that were found nowhere and are no longer waited for.
+        Sequences that were not found; the consumer no longer waits for them.
     fence_probes
-        Times that a partition's end was read, since records waited for it for `fence_seconds`.
+        Reads of the end of a partition for which records had waited `fence_seconds`.
     pauses
-        Times that a partition was fetched no further, since `held_records` of it waited.
+        Pauses of partitions with `held_records` waiting records.
     """
 
     handled: int = 0
@@ -98,39 +98,39 @@ class ConsumerCounters:
 
 
 class OrderedConsumer:
-    """A `OrderedReceiver` with what it orders: handlers run, marks are kept, offsets are named for
-    committing.
+    """An `OrderedReceiver` whose orders are carried out: handlers run, marks are stored, offsets are to be
+    committed.
 
-    All of it belongs to one thread, but for what the follower's answers.
+    One thread uses it. Only answers of the follower come from another thread.
 
     Parameters
     ----------
     settings
-        Where tables are.
+        Where routing tables are.
     topic, group
-        Of the records, and the consumer group.
+        Topic of the records, and consumer group.
     client
-        Name of the client, for heartbeats.
+        Name of the client library, for heartbeats.
     handler
-        Called with each record, as its client gives it, in each key's order, inside a transaction of `marks`.
+        Called with each record in the order of its key, inside a transaction of `marks`.
     marks
-        Where effects are kept.
+        Where effects are stored.
 
     Attributes
     ----------
     commits
-        Offsets to be committed, by partition.
+        Offsets to commit, by partition.
     counts
-        What was dropped, held or passed over.
+        Counters of dropped, held and passed records.
     member
-        The consumer's id in its group, as the client tells it.
+        Id of the consumer in its group, as the client reports it.
     partitions
-        That the topic has, as the client sees it.
+        Number of partitions of the topic, as the client knows it.
 
     Raises
     ------
     InputError
-        If the cluster does not tell what the topic is.
+        If the cluster does not report the id of the topic.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class OrderedConsumer:
 
     @property
     def held(self) -> int:
-        """Records received that may not take effect yet."""
+        """Number of records that must still wait."""
         return self._receiver.held
 
     @property
@@ -184,13 +184,13 @@ class OrderedConsumer:
         return self._receiver.lanes
 
     def assigned(self, partition: int, position: int) -> None:
-        """A partition is ours, and will be received from an offset on: committed, or its beginning."""
+        """Start a partition at an offset: its commit, or the beginning of its log."""
         self.revoked([partition])
         self._carry_out(self._receiver.assigned(partition, position))
         self._assigned = tuple(sorted(self._receiver.lanes))
 
     def revoked(self, partitions: Iterable[int]) -> None:
-        """Partitions are another's; what was received of them is forgotten."""
+        """Forget the records of partitions that this consumer has lost."""
         for partition in partitions:
             self._receiver.revoked(partition)
             self.commits.pop(partition, None)
@@ -209,12 +209,12 @@ class OrderedConsumer:
         headers: Sequence[tuple[str, object]],
         message: object,
     ) -> None:
-        """A record came; what is released by it waits until `turn`.
+        """Accept a record. The records that it releases take effect in `turn`.
 
         Raises
         ------
         InputError
-            If a newer trimtab wrote its stamp: neither it nor what comes behind it takes effect, or is
+            If a newer trimtab wrote its stamp. Neither this record nor a later one takes effect or is
             committed.
         """
         lane = self._receiver.lanes.get(partition)
@@ -231,16 +231,18 @@ class OrderedConsumer:
         self._carry_out(self._receiver.arrived(partition, offset, record, time.monotonic()))
 
     def positioned(self, partition: int, position: int) -> None:
-        """Up to there, the client has handed everything over; it may lie behind markers of transactions."""
+        """Note that the client has returned all records before this position, which may lie behind
+        transaction markers.
+        """
         self._receiver.positioned(partition, position)
 
     def turn(self) -> None:
-        """Let what is released take effect, and look after what waits; `commits` is up to date then.
+        """Let released records take effect, and check waiting records; afterwards `commits` is up to date.
 
         Raises
         ------
         InputError
-            If the topic was deleted and made anew, a handler failed, or a stamp could not be read.
+            If the topic was deleted and recreated, a handler failed, or a stamp could not be read.
         """
         if self.follower.recreated is not None:
             raise self._recreated()
@@ -272,7 +274,7 @@ class OrderedConsumer:
             self.follower.submit(self._receive)
 
     def flow(self) -> tuple[list[int], list[int]]:
-        """Partitions for the client to pause now, since enough of their records wait, and to resume."""
+        """Partitions to pause now, because enough of their records wait, and partitions to resume."""
         now = time.monotonic()
         full = {one: not self._receiver.has_capacity(one, now) for one in self._receiver.lanes}
         told = [one for one in sorted(full) if self._paused.get(one) != full[one]]
@@ -288,12 +290,13 @@ class OrderedConsumer:
         resume: Callable[[int], object],
         lost: type[Exception],
     ) -> list[int]:
-        """Have the client pause and resume what `flow` says; `lost` is its error for what it has no more.
+        """Pause and resume partitions of the client as `flow` says; `lost` is its error for a revoked
+        partition.
 
         Returns
         -------
         list
-            The partitions resumed.
+            The resumed partitions.
         """
         stop, go = self.flow()
         for change, partitions in (pause, stop), (resume, go):
@@ -304,11 +307,11 @@ class OrderedConsumer:
         return go
 
     def poll_timeout(self, seconds: float) -> float:
-        """How long a client may wait for records: less while some wait here."""
+        """Time that a client may wait for records; shorter while records wait here."""
         return min(seconds, QUICK_SECONDS) if self._messages else seconds
 
     def pending_commits(self) -> dict[int, int]:
-        """Those of `commits` that are to be committed now; empty a while after the last time."""
+        """The part of `commits` to commit now; empty for a while after the last commit."""
         now = time.monotonic()
         if not self.commits or now - self._committed_at < POLL_SECONDS:
             return {}
@@ -316,7 +319,7 @@ class OrderedConsumer:
         return dict(self.commits)
 
     def committed(self, offsets: dict[int, int]) -> None:
-        """The client has committed these of `commits`."""
+        """Report offsets that the client has committed."""
         for partition, offset in offsets.items():
             if self.commits.get(partition) == offset:
                 del self.commits[partition]
@@ -353,7 +356,7 @@ class OrderedConsumer:
                 self.follower.submit(partial(self._probe, order))
 
     def _apply_released(self) -> None:
-        """All that is released, in one transaction; what that releases in its turn as well."""
+        """Apply all released records in one transaction, with the records that they release in turn."""
         if not self._ready:
             return
         # Whatever goes wrong inside is taken back there and not here: a consumer made anew does it again.
@@ -408,7 +411,7 @@ class OrderedConsumer:
         return offset < ahead and offset < self._marks.read(self._partition_name(partition, group))
 
     def _keep(self, partition: int, done: Mapping[int, int]) -> None:
-        """Keep what took effect of a partition in this transaction: one mark, and more where records wait.
+        """Store the effects on a partition in this transaction: one mark, or more if records wait.
 
         Parameters
         ----------
@@ -440,7 +443,7 @@ class OrderedConsumer:
     # -- what is dropped or held
 
     def _stamp(self, partition: int, offset: int, data: object) -> tuple[str, Stamp, bool]:
-        """Producer, stamp, and whether it is a fill; a stamp that was not written for this topic is none."""
+        """Producer, stamp and whether the record fills a gap. A stamp of another topic counts as none."""
         place = f"partition {partition}, offset {offset}"
         try:
             written = read_stamp(data, f"{self._topic}, {place}")
@@ -472,7 +475,7 @@ class OrderedConsumer:
         self._note("duplicates", told)
 
     def _note(self, kind: str, text: str, number: int = 1) -> None:
-        """Count an event, and log it unless one of its kind was logged shortly before."""
+        """Count an event, and log it unless an event of its kind was logged recently."""
         count = getattr(self.counts, kind) + number
         setattr(self.counts, kind, count)
         now = time.monotonic()
@@ -508,7 +511,7 @@ class OrderedConsumer:
         return mark_name(self._topic_id, self._group, partition, group)
 
     def _check_topic(self) -> None:
-        """See whether it is still the same log: offsets went back, as where a client begins anew."""
+        """Check that the log is the same: offsets went back, as they do if the client starts again."""
         if not self._requested:
             self._requested = True
             self.follower.submit(self._poll_metadata)

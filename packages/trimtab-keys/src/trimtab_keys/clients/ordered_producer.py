@@ -1,4 +1,4 @@
-"""A producer's records on their way through the order guard, whichever client carries them."""
+"""The order guard of a producer, for any client library."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trimtab_keys.format.stamp import HEADER, stamp_bytes
 Headers = list[tuple[str, bytes]]
 
 STEP_SECONDS = 0.002
-"""Pause while records that were placed are handed to the client."""
+"""Pause while placed records are passed to the client."""
 GAP_FILL_TIMEOUT_SECONDS = 1.0
-"""At a time: a client that refuses each one slowly keeps nobody from following tables."""
+"""Time limit of one round of filling, so that a slow client does not delay the next table."""
 
 
 class SerializedKey:
-    """A key that is bytes already: a client's own serialiser is not to be applied to it again."""
+    """A key that is already serialised, so that the serialiser of the client does not run again."""
 
     __slots__ = ("data",)
 
@@ -48,20 +48,22 @@ class ProducerAdapter(Protocol):
         return False
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything that was handed over is acknowledged or has failed; False if it is not."""
+        """Wait until each sent record is acknowledged or has failed; False if that takes too long."""
         ...
 
     def partitions(self, desired: int) -> int:
-        """Partitions of the topic that the client knows; if fewer than wanted, it is told to look again."""
+        """Number of partitions that the client knows. If it is below `desired`, the client refreshes its
+        metadata.
+        """
         ...
 
     def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
-        """Send a record without value; `failed` is to be called if that fails."""
+        """Send a record without value; call `failed` if that fails."""
         ...
 
 
 class OrderedProducer:
-    """A `OrderedSender` with its lock: application threads place records, the follower's thread changes
+    """An `OrderedSender` with a lock: application threads place records, the follower's thread changes
     tables.
 
     Parameters
@@ -71,18 +73,18 @@ class OrderedProducer:
     process
         Name of this run.
     retry_seconds
-        A change that was given up is tried again after so long.
+        Time after which an abandoned change of tables is tried again.
 
     Attributes
     ----------
     topic_id
-        Of the topic that stamps name; set before the first table is followed.
+        Id of the topic, for stamps; set before the first table is followed.
     lock
-        Who holds it may hand a record that was `placed` to the client at once, if that never waits: no change
-        of routes begins meanwhile. All others `begin` and `end`.
+        Its holder may pass a record that was `placed` directly to a client that never waits, because no
+        change of routes begins meanwhile. All others use `begin` and `end`.
     plain
-        Partitions of keys that go without a stamp, as far as they were met. Whose outlet can tell when nobody
-        `hands_over` any more may look here without the lock.
+        Known partitions of keys that need no stamp. A client may read this without the lock if its adapter
+        implements `may_hold_unsent_record`.
     """
 
     def __init__(self, sender: OrderedSender, process: str, retry_seconds: float) -> None:
@@ -100,18 +102,18 @@ class OrderedProducer:
 
     @property
     def version(self) -> int:
-        """Of the table that is followed; 0 for the plain hash."""
+        """Version of the current table; 0 for the plain hash."""
         return self._sender.table.version
 
     @property
     def base(self) -> int:
-        """Partitions that the hash divides by."""
+        """Number of partitions by which the hash divides."""
         return self._sender.table.base
 
     def try_begin(self, key: bytes) -> tuple[int, int, Stamp] | None:
-        """Place a record: turn, partition and stamp; None while its key changes its route.
+        """Place a record: turn, partition and stamp. None while the route of its key changes.
 
-        `end` must follow once the client has the record, or has refused it.
+        `end` must follow once the client has accepted or rejected the record.
         """
         with self.lock:
             placed = self.placed(key)
@@ -122,14 +124,18 @@ class OrderedProducer:
             return turn, *placed
 
     def placed(self, key: bytes) -> tuple[int, Stamp] | None:
-        """Place a record, for who holds the lock: partition and stamp, or None while its route changes."""
+        """Place a record for the holder of the lock: partition and stamp. None while the route of its key
+        changes.
+        """
         # A client may call back within its flush, and the application send from there.
         if self._flushing and self._flushing != threading.get_ident():
             return None
         return self._sender.place(key, self._chance)
 
     def begin(self, key: bytes) -> tuple[int, int, Stamp]:
-        """The same, waiting for a change for `switch_seconds` at most: then it is given up."""
+        """Like `try_begin`, but waits for a change of routes, at most for `switch_seconds`; then abandons
+        the change.
+        """
         begun = self.try_begin(key)
         if begun is not None:
             return begun
@@ -144,17 +150,17 @@ class OrderedProducer:
                 return begun
 
     def end(self, turn: int) -> None:
-        """The client has the record, or has refused it."""
+        """Report that the client has accepted or rejected a record."""
         with self.lock:
             self._in_hand[turn] -= 1
 
     def forget(self) -> None:
-        """Where keys go is to be asked for anew."""
+        """Discard the known partitions of keys."""
         with self.lock:
             self.plain.clear()
 
     def give_up(self) -> None:
-        """A change has taken too long for somebody who waits: on with the old table."""
+        """Abandon a change that took too long, and continue with the old table."""
         with self.lock:
             self._give_up()
 
@@ -163,17 +169,17 @@ class OrderedProducer:
         return HEADER, stamp_bytes(self.topic_id, self.process, stamp)
 
     def failed(self, key: bytes, stamp: Stamp) -> None:
-        """The client gave a record up, or refused it; from any thread, its place is filled soon."""
+        """Report that a record failed or was rejected, from any thread. Its place is filled soon."""
         if stamp.sequence:
             self._failures.append((key, stamp))
 
     def late(self, age_seconds: float) -> str | None:
-        """Why a record counts as failed though it is acknowledged now; None where it does not.
+        """Why a record counts as failed although it is acknowledged now; None if it does not.
 
         Parameters
         ----------
         age_seconds
-            Passed since the record was placed.
+            Time since the record was placed.
         """
         limit = self._sender.settings.delivery_seconds
         if age_seconds <= limit:
@@ -192,7 +198,7 @@ class OrderedProducer:
         adapter: ProducerAdapter,
         ends: Callable[[Sequence[int]], Mapping[int, int]],
     ) -> bool:
-        """Change to a newer table; whether it is followed now."""
+        """Change to a newer table; whether it is in use now."""
         now = time.monotonic()
         if table.version <= self.version:
             return True
@@ -228,7 +234,9 @@ class OrderedProducer:
         return self.version >= table.version
 
     def fill_gap(self, adapter: ProducerAdapter) -> int:
-        """Fill the places of records that failed until now, each once; how many are left, refused again."""
+        """Fill the place of each failed record once; the number of places whose filling was rejected
+        again.
+        """
         # Refused at once, they come back while they are gone through: the next turn is early enough for them.
         until = time.monotonic() + GAP_FILL_TIMEOUT_SECONDS
         for _ in range(len(self._failures)):
@@ -252,7 +260,9 @@ class OrderedProducer:
         adapter.fill_gap(order.key, place, [header], again)
 
     def _flush(self, before: int, adapter: ProducerAdapter, until: float) -> bool:
-        """Whether everything placed until the change is with the client, and everything there is settled."""
+        """Whether all records placed before the change have reached the client, and are acknowledged or
+        failed.
+        """
         while (self._in_hand[before] or adapter.may_hold_unsent_record()) and self._sender.changing:
             if time.monotonic() >= until:
                 return False

@@ -1,4 +1,4 @@
-"""A key policy as the partitioner of a client: which partition, nothing of order beyond the policy's own."""
+"""Key policies as partitioners of clients; they keep the order of keys only as far as the policy does."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class LoadSource(Protocol):
 
 
 class PolicyPartitioner:
-    """A policy as aiokafka's and kafka-python 2's callable, and for confluent-kafka's `partition=`.
+    """A policy as a callable for aiokafka and kafka-python 2, and for confluent-kafka's `partition=`.
 
-    Order is kept as far as the policy keeps it: moving and splitting keys without breaking it needs headers,
-    which no partitioner can write; the producers of this package do.
+    Moving and splitting keys without breaking their order needs headers, which a partitioner cannot write.
+    The producers of this package can.
 
     Parameters
     ----------
     policy
         Name of a key policy.
     values
-        What it needs.
+        Arguments of the policy.
     seed
-        Of ties, and of records without a key.
+        Seed for ties and for records without a key.
     load
-        The load of the topic, a `LiveLoad`; the partitioner is for this topic alone then. None: policies go
-        by what this producer sent.
+        The load of the topic, a `LiveLoad`; the partitioner is then for this topic only. None: the policy
+        uses the records sent by this producer.
 
     Raises
     ------
     SettingsError
-        If there is no such policy, it was not given what it needs, or it needs a load and there is none.
+        If there is no such policy, an argument is missing, or it needs a load and has none.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class PolicyPartitioner:
         Parameters
         ----------
         key
-            As it is sent.
+            The serialised key.
         all_partitions
-            In any order: aiokafka does not sort them.
+            All partitions, in any order: aiokafka does not sort them.
         available
-            Those with a leader; a key must not change its partition with them, so that none asks for them.
+            Partitions with a leader. They are ignored, because a key must not change its partition with them.
 
         Raises
         ------
         InputError
-            If the client knows fewer partitions than the hash of a topic under load divides by.
+            If the client knows fewer partitions than the number by which the hash of the topic divides.
         """
         with self._lock:
             count = len(all_partitions)

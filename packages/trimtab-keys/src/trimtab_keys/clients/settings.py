@@ -1,6 +1,6 @@
-"""Settings of producers and consumers that follow routing tables, and of partitioners that go by load.
+"""Settings of producers and consumers that use routing tables, and of partitioners that use a topic's load.
 
-A configuration of the client itself that would break order is refused.
+Settings of a client that would break the order are rejected.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from trimtab_keys.format.heartbeat import EVERY_SECONDS, LONGEST_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class RoutingConfig:
-    """Where routing tables are, and how they are followed.
+    """Where routing tables are, and how a client follows them.
 
     Attributes
     ----------
     connection
-        Keyword arguments of kafka-python's clients (`bootstrap_servers`, security): of a connection beside
-        that of the application, over which tables are read and offsets are asked for.
+        Keyword arguments of kafka-python's clients (`bootstrap_servers`, security), for a second connection
+        that reads tables and offsets.
     tables_topic
-        The compacted topic that tables are published to, and heartbeats told on; it has a partition for each.
+        The compacted topic of tables and heartbeats; it has one partition for each.
     table_file
-        A file instead, read again when it changes.
+        A file instead of a topic; it is read again when it changes.
     base
-        Partitions that the hash divides by while no table was read; None for those that the topic has then.
+        Number of partitions by which the hash divides before a table is read. None: the topic's current
+        number.
     start_seconds
-        A producer waits so long for its first table before it begins by the plain hash.
+        Time that a producer waits for its first table before it starts with the plain hash.
     read_seconds
-        Time between two looks at a file, and at what the topic is; the latter come less often where more than
-        500 processes a second would ask.
+        Interval of reading the file, and of requesting the state of the topic. The requests are rarer if all
+        processes together would send more than 500 a second.
     retry_seconds
-        A change to a table that was given up is tried again after so long.
+        Time after which an abandoned change of tables is tried again.
     heartbeat_interval_seconds
-        Time between two heartbeats, 20 at most. Where all processes would write more than 50 a second, each
-        waits longer, up to 20 s.
+        Interval of heartbeats, at most 20. If all processes together would write more than 50 a second, the
+        interval is longer, up to 20 s.
     ordering
-        Time-outs of the order guard; `switch_seconds` is the longest that a send waits for a change.
+        Time-outs of the order guard; `switch_seconds` is the longest time that a send waits for a change.
 
     Raises
     ------
     SettingsError
-        If a time is not above 0, heartbeats are too rare, or both places are given.
+        If a time is not above 0, heartbeats are too rare, or both a topic and a file are set.
     """
 
     connection: Mapping[str, object]
@@ -81,41 +82,40 @@ class RoutingConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoadConfig:
-    """Whose load a partitioner goes by, how it is read, and how far a topic may grow.
+    """Load that a partitioner uses: of which topic, how it is read, and how many partitions may be added.
 
     Attributes
     ----------
     connection
-        Keyword arguments of kafka-python's clients (`bootstrap_servers`, security), for a connection beside
-        that of the application.
+        Keyword arguments of kafka-python's clients (`bootstrap_servers`, security), for a second connection.
     topic
         The topic.
     group
-        The consumer group whose committed offsets tell what waits.
+        The consumer group whose committed offsets determine the backlog.
     capacity_per_second
-        Records a second that the group can do of one partition; None: it is measured while records wait.
+        Records per second that the group can process of one partition. None: measured while records wait.
     interval_seconds
-        Time between two readings of offsets: each is a metadata request, a request to every broker that leads
-        partitions of the topic, and one to the group's coordinator.
+        Interval of reading offsets. Each reading is a metadata request, a request to every broker that leads
+        partitions of the topic, and a request to the group's coordinator.
     rate_seconds
-        Time constant over which arrival rates are smoothed.
+        Time constant of the smoothing of arrival rates.
     commit_seconds
-        The longest time between two commits of a healthy consumer; records count as waiting when a commit
-        says so, or when none comes for so long.
+        The longest time between two commits of a healthy consumer. Records count as waiting if a commit shows
+        it, or if no commit comes in this time.
     start_seconds
-        The first reading must succeed within this time.
+        Time limit of the first reading.
     base
-        Partitions that the hash divides by; None for those that the topic has at the first reading. Give it
-        once partitions were added, so that a producer that starts anew divides by the same number.
+        Number of partitions by which the hash divides. None: the topic's number at the first reading. Set it
+        once partitions were added, so that restarted producers divide by the same number.
     max_partitions
-        A policy may have partitions added to the topic up to this number; 0: never.
+        Number of partitions up to which a policy may have partitions added; 0: never.
     add_seconds
-        Time from an added partition, by whichever producer, to the next.
+        Minimum time between two added partitions, by any producer.
 
     Raises
     ------
     SettingsError
-        If a value is out of its range, or a name is empty.
+        If a value is out of range, or a name is empty.
     """
 
     connection: Mapping[str, object]
@@ -158,23 +158,23 @@ def check_producer_config(
     partitioner: str | None,
     following: RoutingConfig,
 ) -> None:
-    """Refuse settings of a producer under which the protocol promises nothing.
+    """Reject settings of a producer that would break the order.
 
     Parameters
     ----------
     acks, idempotent, delivery_ms
-        As the client has them.
+        Values of the client's settings.
     transaction
-        Its `transactional_id`; None for a producer without transactions.
+        Its `transactional_id`; None without transactions.
     partitioner
-        Of a client that places keys by another hash than the Java client's murmur2: its name.
+        The name of a partitioner that does not place keys by the Java client's murmur2; else None.
     following
-        Where tables are.
+        Where routing tables are.
 
     Raises
     ------
     SettingsError
-        With the setting, what it is and what it must be.
+        With the setting, its value and the expected value.
     """
     if transaction is not None:
         raise SettingsError(
@@ -204,12 +204,12 @@ def check_producer_config(
 
 
 def check_consumer_config(auto_commit: object, reset: object) -> None:
-    """Refuse settings of a consumer under which records are lost, or commits say too much.
+    """Reject settings of a consumer that would lose records or commit records that had no effect yet.
 
     Raises
     ------
     SettingsError
-        With the setting, what it is and what it must be.
+        With the setting, its value and the expected value.
     """
     if auto_commit not in (False, "false"):
         raise SettingsError("auto-commit is on, expected off: what is committed must have taken effect")

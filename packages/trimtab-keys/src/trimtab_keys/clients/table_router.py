@@ -1,6 +1,6 @@
 """Routing tables in a client: a follower reads the newest table, and a router sends records by it.
 
-The follower also writes the heartbeats by which the publisher of tables knows who follows which version.
+The follower also writes heartbeats. They tell the publisher of tables which process follows which version.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ Job = Callable[[MetadataConnection], None]
 
 
 class RequestIntervals:
-    """How often a process tells and asks: the more seldom, the more processes do.
+    """Intervals of heartbeats and requests of a process, which grow with the number of processes.
 
-    Nobody reads others' heartbeats for it. The broker says at which offset a heartbeat was appended, so that
-    two of one process tell how many all processes have written in between. At one interval for all of them,
-    that rate times the interval is their number.
+    No process reads heartbeats of others for this. The broker reports the offset of each heartbeat, so two
+    heartbeats of one process show how many all processes wrote in between. All processes use the same
+    interval, so rate times interval is their number.
 
     Parameters
     ----------
     least_seconds
-        Time between two heartbeats where processes are few.
+        Interval of heartbeats while processes are few.
 
     Attributes
     ----------
     every_seconds
-        Time between two heartbeats.
+        Current interval of heartbeats.
     processes
-        About how many write to the partition of heartbeats; 1 before anything is known.
+        Estimated number of processes that write heartbeats; 1 at first.
     """
 
     def __init__(self, least_seconds: float) -> None:
@@ -66,13 +66,14 @@ class RequestIntervals:
         self._appended: tuple[int, float] | None = None
 
     def appended(self, offset: int, at: float) -> None:
-        """A heartbeat has an offset, since this time; from any thread."""
+        """Note the offset of a heartbeat and its time; from any thread."""
         self._appended = offset, at
 
     def next_interval(self) -> float:
-        """The time until the next heartbeat, for the one that is told now.
+        """The time until the next heartbeat, for the heartbeat that is written now.
 
-        It changes here only: whoever reads a heartbeat takes its process for gone by the time that it names.
+        It changes only here, because a reader counts a process as gone after the time that its heartbeat
+        names.
         """
         begun, last = self._started, self._appended
         if begun is None or last is None:
@@ -85,39 +86,41 @@ class RequestIntervals:
         return self.every_seconds
 
     def spread(self, least_seconds: float, per_second: float) -> float:
-        """The time between two requests of this process, so that all together send so many a second."""
+        """The interval of requests of this process at which all processes together send this many per
+        second.
+        """
         return max(least_seconds, self.processes / per_second)
 
 
 class TableFollower:
-    """The thread.
+    """The thread that follows tables and writes heartbeats.
 
     Parameters
     ----------
     settings
-        Where tables are.
+        Where routing tables are.
     topic
-        Of the records.
+        Topic of the records.
     turn
-        Called after each look with the table (None before there is one) and the topic as it was last seen; it
-        says what stands against following the table.
+        Called after each read with the table (None before the first) and the topic as last read. It returns
+        why the table cannot be followed, if so.
     heartbeat
-        What to tell, but for the topic and why the plain hash is followed.
+        The heartbeat to write, without the topic and the reason for the plain hash.
     clock
         Seconds, from any beginning.
 
     Attributes
     ----------
     table
-        The newest that was read; None before there is one.
+        The newest table; None before the first.
     description
-        The topic as it was when this began; None before anybody said so.
+        The topic at the start; None before it is known.
     recreated
-        Its new id, if it was deleted and made anew since.
+        The new id of the topic if it was deleted and recreated since.
     trouble
-        Why no table can be read or followed; None where it can, or where none is asked for.
+        Why no table can be read or followed; None if there is no such reason.
     intervals
-        How often it tells and asks.
+        Intervals of heartbeats and requests.
     """
 
     def __init__(
@@ -143,17 +146,17 @@ class TableFollower:
         self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
 
     def start(self) -> None:
-        """Begin, and wait for the first look, for `start_seconds` at most."""
+        """Start, and wait for the first read, at most for `start_seconds`."""
         self._thread.start()
         if not self._polled_at.wait(self._settings.start_seconds):
             self._log(f"nothing was heard of the cluster within {self._settings.start_seconds:g} s")
 
     def submit(self, job: Job) -> None:
-        """Have something asked on the side connection, by this thread."""
+        """Queue a request for the second connection, which this thread uses."""
         self._jobs.put(job)
 
     def stop(self) -> None:
-        """End the thread; its last word deletes its heartbeat."""
+        """End the thread, which deletes its heartbeat at the end."""
         self._stopping.set()
         self._jobs.put(None)
         if self._thread.is_alive():
@@ -177,7 +180,7 @@ class TableFollower:
             self._send_heartbeat()
 
     def _poll_error(self) -> str | None:
-        """Look, and let the table be followed; what stands against it."""
+        """Read the table and have it followed; the reason if that is not possible."""
         against = [self._tried(self._poll)]
         if self.description is not None:
             # Also by a table that was read before: what failed is filled in this turn too.
@@ -185,14 +188,14 @@ class TableFollower:
         return "; ".join(why for why in against if why) or None
 
     def _tried(self, step: Callable[[], str | None]) -> str | None:
-        """What a step says, or what it failed with."""
+        """The result of a step, or the error with which it failed."""
         try:
             return step()
         except (InputError, KafkaError, OSError) as error:
             return str(error) or type(error).__name__
 
     def _work(self) -> None:
-        """Do what is asked, or wait a little for it; tables and heartbeats wait for no long queue of it."""
+        """Carry out queued requests, or wait briefly for one, without delaying tables and heartbeats."""
         with suppress(queue.Empty):
             self._do(self._jobs.get(timeout=TURN_SECONDS))
             until = time.monotonic() + TURN_SECONDS
@@ -285,27 +288,27 @@ class TableFollower:
 
 
 CLOSE_SECONDS: Final = 5.0
-"""A client that refuses fills as it is closed gets so long to make room; who waits for them has its gap."""
+"""Time that a closing client gets to make room for fills; after it, consumers find gaps."""
 
 
 class TableRouter:
-    """Where records go, from the first on.
+    """Sends the records of a topic by routing tables.
 
     Parameters
     ----------
     settings
-        Where tables are.
+        Where routing tables are.
     topic
-        Of the records.
+        Topic of the records.
     client
-        Name of the client, for heartbeats.
+        Name of the client library, for heartbeats.
     adapter
         The client's producer.
 
     Attributes
     ----------
     sending
-        Places records.
+        The `OrderedProducer` that places records.
     """
 
     def __init__(self, settings: RoutingConfig, topic: str, client: str, adapter: ProducerAdapter) -> None:
@@ -325,12 +328,12 @@ class TableRouter:
             self._settled.wait(settings.start_seconds)
 
     def check(self) -> None:
-        """Refuse to send to a topic that is another one than it was.
+        """Reject records if the topic was replaced.
 
         Raises
         ------
         InputError
-            If it was deleted and made anew: fences name offsets of the old one.
+            If the topic was deleted and recreated: fences name offsets of the old topic.
         """
         if self.follower.recreated is not None:
             raise InputError(
@@ -339,7 +342,7 @@ class TableRouter:
             )
 
     def close(self) -> None:
-        """End the thread, and fill the places of what failed until now; the client is to be flushed then."""
+        """End the thread, and fill the places of failed records. The client must be flushed afterwards."""
         self.follower.stop()
         if self.sending.fill_gap(self._adapter):
             self._adapter.flush(CLOSE_SECONDS)
@@ -373,9 +376,10 @@ class TableRouter:
         return None if followed else f"changing to table {table.table.version} was given up for now"
 
     def _grown(self, topic: TopicDescription, base: int) -> str | None:
-        """What to say while no table names the base and partitions were added: the next run divides by more.
+        """A warning while no table names the base and partitions were added: the next run divides by another
+        number.
 
-        Of a run before nothing is known: only who began before the partitions came can say it.
+        Only a run that began before the partitions were added can notice this.
         """
         if self._base is not None or topic.partitions <= base:
             return None
