@@ -1,1 +1,1 @@
-"""The balancer `replicas`: Kafka leaders and replicas to brokers."""
+"""Planners of the balancer `replicas`: assign Kafka leaders and replicas to brokers."""

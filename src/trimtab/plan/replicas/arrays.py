@@ -11,7 +11,7 @@ from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicasSnap
 
 
 class Placement(NamedTuple):
-    """Who holds and who leads every partition.
+    """The replicas and the leader of every partition.
 
     Attributes
     ----------
@@ -31,10 +31,10 @@ class Placement(NamedTuple):
         return np.where(self.lead >= 0, self.place[rows, np.maximum(self.lead, 0)], -1).astype(np.int32)
 
     def in_slots_of(self, home: IntArray) -> "Placement":
-        """The same replicas and leaders, those that stay in the slots that they have in `home`.
+        """The same replicas and leaders; replicas that stay keep their slots of `initial`.
 
-        Random changes let siblings trade slots, and the lead with them; in its own slot a leader that nothing
-        needs elsewhere is found at home.
+        Random changes exchange slots of a partition and their leadership. In its initial slot an unchanged
+        leader is recognised as such.
         """
         place, lead = self.place.copy(), self.lead.copy()
         for slot in range(place.shape[1]):
@@ -68,7 +68,7 @@ def crowding(place: IntArray, group: IntArray, cap: IntArray) -> BoolArray:
 
 
 UNBOUNDED = 1 << 20
-"""A group cap that no replication factor reaches: the goal is not asked for."""
+"""A group cap above every replication factor: the goal is not requested."""
 
 
 class ReplicasArrays(NamedTuple):
@@ -83,18 +83,18 @@ class ReplicasArrays(NamedTuple):
     size
         Shape (partitions,): bytes that a copy of the partition takes.
     price
-        Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
+        Shape (partitions,): cost of a copy in bytes; higher for a recently moved partition.
     initial
         Shape (partitions, widest replication factor): broker indices of the snapshot, `NO_BROKER` in padding.
     initial_in_sync
-        Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
+        Shape of `home`: the replica there is online and in sync, so it may become leader immediately.
     movable
         Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy
         from).
     pinned
         Shape (partitions,): slot whose leader cannot leave before another replica was copied, -1 for none.
     may_lead, may_receive
-        Shape (brokers,): may be given leaderships or replicas.
+        Shape (brokers,): may receive leaderships or replicas.
     rack, host
         Shape (brokers,): group numbers.
     rack_cap, host_cap
@@ -104,7 +104,7 @@ class ReplicasArrays(NamedTuple):
     staying
         Shape of `home`: the replica stays on its broker, since its topic is excluded and its broker serves.
     host_row
-        Shape (brokers,): row of `inverse` that is its host's, -1 where hosts bear no load of their own.
+        Shape (brokers,): row of its host in `inverse`, -1 if hosts have no load of their own.
     """
 
     use: FloatArray
@@ -127,16 +127,17 @@ class ReplicasArrays(NamedTuple):
 
 
 def settling_price(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> FloatArray:
-    """Shape (partitions,): how many times its bytes a copy is worth."""
+    """Shape (partitions,): cost of a copy as a multiple of its bytes."""
     young = snapshot.partitions.settled_seconds < settings.recent_move_hours * 3600
     return np.where(young, settings.recent_move_cost_factor, 1.0)
 
 
 def pinned_slots(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
-    """Slots of leaders that are not first in their list while nobody else may lead, -1 for other partitions.
+    """Slots of leaders that are not first in their list while no other replica may lead, -1 for other
+    partitions.
 
-    Such a role cannot travel with its replica, and nobody can lead meanwhile: it stays until another is in
-    sync.
+    Such a role cannot move with its replica, and no other replica can lead meanwhile. It stays until another
+    is in sync.
     """
     others = stands_in.copy()
     rows = np.flatnonzero(home_lead >= 0)
@@ -145,7 +146,7 @@ def pinned_slots(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
 
 
 def on_offline_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
-    """Shape (partitions, width): replicas that lie in a log dir that is offline."""
+    """Shape (partitions, width): replicas in an offline log dir."""
     where = snapshot.partitions.log_dir
     if not len(snapshot.log_dirs):
         return np.zeros(where.shape, dtype=np.bool_)
@@ -169,14 +170,16 @@ def numbered_groups(names: tuple[str, ...], in_service: BoolArray) -> tuple[IntA
 
 
 def group_cap(goal: str, settings: ReplicasSettings, factor: NDArray[np.int32], groups: int) -> IntArray:
-    """Shape (partitions,): most replicas in one of so many racks or hosts, where that goal is asked for."""
+    """Shape (partitions,): maximum number of replicas per rack or host, if that goal is requested."""
     if goal not in settings.goals or groups == 0:
         return np.full(len(factor), UNBOUNDED, dtype=np.int32)
     return np.asarray(-(-factor // groups), dtype=np.int32)
 
 
 def raised_caps(cap: IntArray, group: IntArray, home: IntArray, stays: BoolArray) -> IntArray:
-    """Shape (partitions,): the caps, or the most that one group holds of the replicas in `stays` if more."""
+    """Shape (partitions,): the caps, or the largest number of replicas in `stays` in one group if that is
+    higher.
+    """
     of = np.where(stays, group[home], -1)
     most = np.zeros(len(home), dtype=np.int32)
     for column in range(of.shape[1]):

@@ -1,8 +1,8 @@
-"""Compiled: the board of a search: who holds and leads what, which changes the rules allow, and their worth.
+"""Compiled: the board of a search: replicas and leaders, permitted changes, and their values.
 
-The worth of a change counts the brokers, their hosts and, where goals per topic are asked for, the numbers of
-each topic. A topic's term of a broker's potential is weight · (distance from the bounds)², of replicas and of
-leaders each.
+The value of a change includes the brokers, their hosts and, with goals per topic, the numbers of each topic.
+A topic's term of a broker's potential is weight · (distance from the bounds)², of replicas and of leaders
+each.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,15 @@ from trimtab.plan.search.limits import UsageLimits
 
 LOW, HIGH, WEIGHT = range(3)
 SPREAD = 2
-"""Column of `potentials` that holds what rests on a broker by its topics."""
+"""Column of `potentials` with the part of a broker's potential by its topics."""
 
 SMALL = 10.0
-"""One replica too many of a topic weighs as so small a part of the mean, where topics are small: a tenth."""
+"""For small topics, a surplus replica weighs as a tenth of the mean."""
 
 UNIT = 2.0**-30
-"""Weights are multiples of this, and distances whole numbers: sums are exact, so that the potential of topics
-can be kept by additions alone."""
+"""Weights are multiples of this, and distances whole numbers: sums are exact, so that additions alone
+maintain the potential of topics.
+"""
 
 
 class TopicTable(NamedTuple):
@@ -49,7 +50,7 @@ class TopicTable(NamedTuple):
     bounds
         Shape (rows, 2, 3): least, most, weight.
     counted
-        Shape (brokers, 2): the number is asked to be within its bounds there.
+        Shape (brokers, 2): whether the bounds apply there.
     """
 
     counts: IntArray
@@ -116,8 +117,8 @@ def topic_trade(counts, bounds, counted, t, a, b, replicas, leaders):
 
 @leaf
 def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, leaders):
-    """Let the numbers follow a change, and what rests on both brokers."""
-    # Kept by additions, unlike the potential of loads: these terms are exact (see `UNIT`).
+    """Update the numbers and the potentials of both brokers after a change."""
+    # Updated by additions, unlike the potential of loads: these terms are exact (see `UNIT`).
     if a >= 0:
         worth[a, SPREAD] += topic_term(counts, bounds, counted, t, a, -replicas, -leaders) - topic_term(
             counts, bounds, counted, t, a, 0, 0
@@ -133,9 +134,10 @@ def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, lea
 
 @leaf
 def add_topic_keys(counts, bounds, counted, worth, h, keys):
-    """Add to each broker's key how little it fits as a partner of `h`, by the topics that are off there.
+    """Add to each broker's key its unsuitability as a partner of `h`, by the topics outside their bounds
+    there.
 
-    Who has few of what `h` has too many of fits, and who has many of what `h` lacks.
+    A suitable partner has few replicas of the topics in surplus on `h`, or many of the topics lacking there.
     """
     if worth[h, SPREAD] <= NEGLIGIBLE:
         return
@@ -163,7 +165,7 @@ RACK_CAP, HOST_CAP, PINNED, TOPIC = range(4)
 
 
 class ReplicasBoard(NamedTuple):
-    """Problem and placement side by side; compiled code writes into `band` and what follows it.
+    """Problem and placement; compiled code writes into `band` and the fields after it.
 
     Attributes
     ----------
@@ -186,15 +188,14 @@ class ReplicasBoard(NamedTuple):
         Slots of a partition; the code of a replica is partition · width + slot.
     band, potentials, head, links
         As in `trimtab.plan.search.board`; where hosts bear load of their own, `band` and `potentials` have a
-        row for each after those of the brokers. The third column of `potentials` is what rests on a broker by
-        its topics.
+        row for each after those of the brokers. The third column of `potentials` is the part by topics.
     place
         Shape of `initial`: broker of each slot now.
     lead
         Shape (partitions,): slot that leads, -1 for none.
     tiers
-        Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
-        type, so that kernels are compiled for each, and hosts cost nothing where there are none.
+        Empty if only brokers have load, otherwise one number, that of the hosts. Its length is part of the
+        type, so kernels are compiled for both cases, and hosts cost nothing if there are none.
     counts, bounds, counted
         As in `trimtab.plan.replicas.board.TopicTable`.
     spreads
@@ -252,7 +253,7 @@ def fits_groups(lock, rule, place, p, s, b):
             in_rack += 1
         if lock[other, HOST] == lock[b, HOST]:
             in_host += 1
-    # Within its rack or host a move changes no count, so it is allowed even where there are too many.
+    # Within a rack or host a move changes no count, so it is allowed even if there are too many replicas.
     if in_rack >= rule[p, RACK_CAP] and lock[here, RACK] != lock[b, RACK]:
         return False
     return not (in_host >= rule[p, HOST_CAP] and lock[here, HOST] != lock[b, HOST])
@@ -296,7 +297,7 @@ def may_move(g, p, s, b):
 
 @leaf
 def copies_more(home, place, p, s, b):
-    """Copies that the plan has more if the slot's replica goes to `b`: 1, 0, or -1 when it goes back home."""
+    """Additional copies of the plan if the slot's replica moves to `b`: 1, 0, or -1 for a return."""
     return (initial_slot(home, p, b) < 0) * 1 - (initial_slot(home, p, place[p, s]) < 0) * 1
 
 
@@ -318,7 +319,7 @@ def move(g, p, s, b):
 
 @leaf
 def _hosts_trade(g, one, two, gives, gets):
-    """Let two hosts' rows (-1: none) follow a trade of their brokers."""
+    """Update the rows of two hosts (-1: none) after a trade of their brokers."""
     if one == two:
         return
     for r in range(g.band.shape[2]):
@@ -368,7 +369,7 @@ def new_board(
     topic: IntArray | None = None,
     table: TopicTable = NO_TOPICS,
 ) -> ReplicasBoard:
-    """A board of its own for a placement; `usage` is that of the rows of `arrays.inverse` under it.
+    """Make a board for a placement; `usage` is the utilisation of the rows of `arrays.inverse` under it.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ def new_board(
     board = ReplicasBoard(
         use=arrays.use.reshape(-1, arrays.use.shape[2]),
         movable=arrays.movable,
-        # The search goes by the price of a copy; limits in bytes are held against `arrays.size` later.
+        # The search uses the price of a copy; limits in bytes use `arrays.size` later.
         size=arrays.price,
         broker_traits=_columns(
             arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row
@@ -412,7 +413,7 @@ def new_board(
 
 
 def set_topics(board: ReplicasBoard, table: TopicTable) -> None:
-    """Take other bounds of topics, for the placement that the board has."""
+    """Replace the bounds of topics for the current placement."""
     if board.spreads:
         board.bounds[:] = table.bounds
         board.potentials[: len(board.counted), SPREAD] = topic_potential(table)
@@ -435,7 +436,7 @@ def give_lead_interpreted(g, p, s):
 
 
 NOTHING, NO_BROKER = -1, -1
-"""The row of a side that gains or loses none, and a side that nothing is asked of."""
+"""Row of a side without a change, and a side without goals."""
 
 
 @leaf
@@ -446,7 +447,7 @@ def side(g, b, add, drop):
 
 @leaf
 def burden(g, b):
-    """The potential that rests on a broker and its host: what a descent is to bring down there."""
+    """The potential of a broker and its host, which a descent lowers."""
     total = g.potentials[b, 0]
     if len(g.tiers) > 0 and g.broker_traits[b, HOST_ROW] >= 0:
         total += g.potentials[g.broker_traits[b, HOST_ROW], 0]
@@ -457,7 +458,7 @@ def burden(g, b):
 
 @leaf
 def relief(g, a, row):
-    """Fall of the potential that rests on broker `a` if the row went elsewhere, to another host."""
+    """Fall of the potential of broker `a` and its host if the row moved to another host."""
     fall = g.potentials[a, 0] - side(g, a, NOTHING, row)[0]
     if len(g.tiers) > 0:
         before, after, _ = at_hosts(
@@ -490,7 +491,7 @@ def potential_increase(g, b, add, drop):
 def at_hosts(use, band, worth, one, two, gives, gets):
     """Potentials of two hosts (-1: none) before and after a trade, and the fall of their guidance.
 
-    0 where both brokers stand on one host: it bears what it bore.
+    0 if both brokers are on one host: its load does not change.
     """
     before, after, guided = 0.0, 0.0, 0.0
     if one == two:
@@ -539,8 +540,8 @@ def known(g, a, b, gives, gets, v1, g1):
         those, these = at_topics(g, a, b, gives, gets)
         before += those
         after += these
-    # The potential of `b` cannot fall below 0. Where all else is no better than before, `b` need not be
-    # valued: most trades end here.
+    # The potential of `b` cannot fall below 0. If everything else is no better than before, `b` need not be
+    # valued; most trades end here.
     if v1 + after >= was + before:
         return 0.0, 0.0
     v2, g2 = side(g, b, gives, gets)
@@ -558,7 +559,7 @@ def gain(g, a, b, gives, gets):
     Parameters
     ----------
     gives, gets
-        Rows of `use` that `a` hands to `b`, and is handed for it (`NOTHING`: none).
+        Rows of `use` that `a` gives to `b`, and receives in return (`NOTHING`: none).
     """
     v1, g1 = side(g, a, gets, gives)
     return known(g, a, b, gives, gets, v1, g1)
@@ -566,7 +567,7 @@ def gain(g, a, b, gives, gets):
 
 @leaf
 def outcome(g, a, b, gives, gets):
-    """The potentials on which a trade bears, before and after it."""
+    """The potentials that a trade changes, before and after it."""
     was = g.potentials[a, 0] + g.potentials[b, 0]
     now = side(g, a, gets, gives)[0] + side(g, b, gives, gets)[0]
     if len(g.tiers) > 0:

@@ -46,7 +46,7 @@ def departures(place, lead_slot, leaving, use, size, movable, need, sweeps):
                 continue
             role = 1 if lead_slot[p] == s else 0
             for r in range(WIDE):
-                # A change of role is free, so only what the cheaper role carries has to be paid for.
+                # A change of role is free, so only the load of the cheaper role has a cost.
                 freed = use[p, role, r] if leaving[p, s] else max(use[p, role, r] - use[p, 1 - role, r], 0.0)
                 need[b, r] -= freed
             if not leaving[p, s]:
@@ -84,7 +84,7 @@ def departures(place, lead_slot, leaving, use, size, movable, need, sweeps):
 
 @entry
 def arrivals(place, lead_slot, use, size, movable, need, sweeps):
-    """Bytes that must arrive at the brokers below their floors, which are taken together.
+    """Bytes that must arrive at the brokers below their floors, in total.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def arrivals(place, lead_slot, use, size, movable, need, sweeps):
                 continue
             copies[p] += 1.0
             for r in range(WIDE):
-                # What it may gain free of charge by a change of its role here.
+                # Load that it may gain without cost by a change of its role here.
                 gain = use[p, 1, r] - use[p, 0, r] if lead_slot[p] != s else use[p, 0, r] - use[p, 1, r]
                 need[b, r] -= max(gain, 0.0)
     total = np.zeros(WIDE)

@@ -1,22 +1,23 @@
-"""Copies and moves left out of a plan: those beyond its limits, and those that bring too little.
+"""Copies and moves left out of a plan: those beyond its limits, and those of too little value.
 
-`max_bytes` and `max_moves` limit a plan: what is worth least per byte and move is left out (`apply_limits`).
+`max_bytes` and `max_moves` limit a plan: the moves with the least value per byte and move are left out
+(`apply_limits`).
 
-The price of evenness leaves out copies that bring too little for their bytes (`worthwhile`). The *unevenness*
+The price of evenness leaves out copies of too little value for their bytes (`worthwhile`). The *unevenness*
 of a placement is the mean of γ² over the brokers, summed over the resources that ε is asked of: (N·σ)² of
 each. The *gain* of copies is the fall of the unevenness, divided by twice the share of all data that they
 copy. Of one small copy it is the difference between the deviations of its source and of its destination: a
-broker 15 % above the mean and one 5 % below it give 0.2. It does not depend on the size of the cluster, nor
-on what is uneven elsewhere. A copy from a broker that is out of ε to one below the mean gains at least ε,
-less its own size; an exchange of two replicas of nearly the same load gains almost nothing.
+broker 15 % above the mean and one 5 % below it give 0.2. It depends neither on the size of the cluster nor on
+unevenness elsewhere. A copy from a broker that is out of ε to one below the mean gains at least ε, less its
+own size; an exchange of two replicas of nearly the same load gains almost nothing.
 
 `min_gain_per_copy` is the least gain. The default is 0.2: the width of the band of ε, from its upper edge to
-its lower one. A plan that brings every broker within ε has no price, because ε says what it is for. Of a plan
-that does not, also where rules keep it from that, each copy is judged, alone and with the copy that came in
-exchange, and then the whole. θ has no price: no copy is left out that keeps a broker below it.
+its lower one. The price does not apply to a plan that brings every broker within ε. In other plans, also if
+rules prevent ε, each copy is evaluated, alone and with the copy in exchange, and then the whole plan. The
+price does not apply to θ: no copy is left out that keeps a broker below it.
 
-The gain of a copy depends on the other copies. So the price is asked again of what is left once others stayed
-home for want of room on the way.
+The gain of a copy depends on the other copies. So the price is applied again after copies were left out
+because disks lack space during the execution.
 """
 
 from collections.abc import Callable
@@ -38,18 +39,18 @@ from trimtab.plan.search.limits import UsageLimits, potential
 from trimtab.plan.search.rounds import Amounts, BudgetUse
 
 SWAPS = 24
-"""Moves at most that are tried to be given up for a leader that is to be handed over."""
+"""Maximum number of moves that are tried to be given up for a leader transfer."""
 
 
 class ReducedProblem(NamedTuple):
-    """The problem that says what limits left out, and the partitions that stay where they are for it."""
+    """The problem of moves left out by limits, and the partitions that stay for this reason."""
 
     problem: Problem
     partitions: IntArray
 
 
 def apply_limits(problem: ReplicasProblem, placement: Placement) -> tuple[Placement, ReducedProblem | None]:
-    """The placement, or as much of it as the limits allow, and then what they left out."""
+    """The placement, or the part of it within the limits with the changes left out."""
     settings = problem.settings
     if settings.max_bytes is None and settings.max_moves is None:
         return placement, None
@@ -67,7 +68,7 @@ def apply_limits(problem: ReplicasProblem, placement: Placement) -> tuple[Placem
 
 
 def _costs(problem: ReplicasProblem, placement: Placement) -> tuple[IntArray, Amounts, Amounts]:
-    """Changed partitions, with the bytes and the moves that each takes."""
+    """Changed partitions, with the bytes and the moves of each."""
     arrays = problem.arrays
     (kind, partition, _, target, _), chosen, *_ = path_to(problem, placement)
     size = np.rint(arrays.size).astype(np.int64)
@@ -82,7 +83,7 @@ def _costs(problem: ReplicasProblem, placement: Placement) -> tuple[IntArray, Am
 def _reverted(
     problem: ReplicasProblem, placement: Placement, chosen: IntArray, spending: BudgetUse
 ) -> Placement:
-    """Send partitions home until the rest is within the limits; all, if that is not enough."""
+    """Revert partitions until the rest is within the limits; all, if necessary."""
     place, lead = placement.place.copy(), placement.lead.copy()
     borne = problem.carried_load(placement)
     goal = problem.limits(borne)
@@ -100,7 +101,7 @@ def _reverted(
         _, after = _change(problem, goal, usage, placement, p)
         touched = np.flatnonzero((after != usage).any(axis=1))
         if (counted[touched] & (after[touched] > top[touched] * (1 + 1e-12))).any():
-            # Others have to go first, or this would lift a broker above θ that was not above it.
+            # Others must be reverted first, otherwise this would lift a broker above θ.
             return False
         usage = after
         place[p], lead[p] = problem.arrays.initial[p], problem.initial_leader[p]
@@ -112,7 +113,7 @@ def _reverted(
 
 
 def _with_free_leaders(problem: ReplicasProblem, retained: Placement) -> Placement:
-    """The placement with leaders handed over that need no copy, as many as `max_moves` allows."""
+    """The placement with leader transfers that need no copy, as many as `max_moves` allows."""
     found = with_leaders_moved(problem, retained)
     most = problem.settings.max_moves
     if most is not None:
@@ -125,10 +126,10 @@ def _with_free_leaders(problem: ReplicasProblem, retained: Placement) -> Placeme
 
 
 def _leaders_first(problem: ReplicasProblem, retained: Placement) -> Placement:
-    """The placement with moves that serve no request given up where more leaders are handed over for them.
+    """The placement without moves that serve no request, if more leaders can be transferred instead.
 
-    A move that keeps brokers below θ for what limits then left out is not needed any more; and one that makes
-    room for a single leader takes two moves, where another leader may take one.
+    A move that keeps brokers below θ for changes left out by limits is no longer necessary. And a transfer
+    that needs space takes two moves, while another leader may need one.
     """
     waiting = np.flatnonzero(with_leaders_moved(problem, retained).lead != retained.lead)
     if problem.settings.max_moves is None or problem.resizes or not len(waiting):
@@ -150,7 +151,7 @@ def _leaders_first(problem: ReplicasProblem, retained: Placement) -> Placement:
 def _without_partition(
     problem: ReplicasProblem, retained: Placement, p: int, limits: UsageLimits, top: FloatArray
 ) -> Placement:
-    """The placement with a partition at home, and with it those that it had made room for."""
+    """The placement with a partition reverted, and with it those for which it had made space."""
     place, lead = retained.place.copy(), retained.lead.copy()
     while True:
         place[p], lead[p] = problem.arrays.initial[p], problem.initial_leader[p]
@@ -170,7 +171,7 @@ def _served(problem: ReplicasProblem, placement: Placement) -> tuple[int, int]:
 
 
 def breaks_rules(problem: ReplicasProblem) -> BoolArray:
-    """Shape (partitions,): the snapshot's own placement breaks a hard goal, so these go home last."""
+    """Shape (partitions,): the snapshot's placement violates a hard goal, so these are reverted last."""
     arrays = problem.arrays
     return np.asarray(
         problem.needed
@@ -180,7 +181,7 @@ def breaks_rules(problem: ReplicasProblem) -> BoolArray:
 
 
 def _topics_risen(problem: ReplicasProblem, placement: Placement, chosen: IntArray) -> FloatArray:
-    """Shape of `chosen`: rise of what rests on brokers by topics, were each partition sent home alone."""
+    """Shape of `chosen`: rise of the potential by topics if each partition alone were reverted."""
     found, asked = np.zeros(len(chosen)), problem.topics
     if asked is None:
         return found
@@ -199,7 +200,7 @@ def _topics_risen(problem: ReplicasProblem, placement: Placement, chosen: IntArr
 def _change(
     problem: ReplicasProblem, goal: UsageLimits, usage: FloatArray, placement: Placement, p: int
 ) -> tuple[float, FloatArray]:
-    """The effect of sending a partition home: rise of the potential, and the utilisations afterwards."""
+    """The effect of reverting a partition: rise of the potential, and the utilisations afterwards."""
     arrays = problem.wide
     after = usage.copy()
     touched = set()
@@ -218,7 +219,7 @@ def _change(
 
 PRUNE_PASSES = 4
 PRUNE_PAIRS = 8
-"""Copies in exchange that are looked at for each copy, at most."""
+"""Maximum number of exchanged copies that are checked for each copy."""
 
 
 def worthwhile(
@@ -227,15 +228,15 @@ def worthwhile(
     placement: Placement,
     earlier: Problem | None = None,
 ) -> tuple[Placement, Problem | None]:
-    """The placement, or what remains of it without copies that cost too much, and the problem that says so.
+    """The placement, or the rest of it without copies that cost too much, and the problem that reports this.
 
     Parameters
     ----------
     lawful
-        Finds the placement after what must move: copies that it needs have no price. It takes time, so it is
-        called only if a price applies.
+        Finds the placement after the necessary moves: the price does not apply to their copies. It is slow,
+        so it is called only if a price applies.
     earlier
-        Says what was left out before, and is returned if nothing else is.
+        The problem of earlier left-out moves, returned if nothing else is left out.
     """
     if "epsilon" not in problem.settings.goals or not problem.carriers.plain or problem.topics is not None:
         return placement, earlier
@@ -262,7 +263,7 @@ def worthwhile(
 
 
 def _pruned_problem(pruning: "_PrunedPlacement", total: float, earlier: Problem | None) -> Problem:
-    """The problem that says what was left out, `earlier` with it."""
+    """The problem of all moves left out, including `earlier`."""
     saved = pruning.saved + _earlier_figure(earlier, "copied_share")
     lost, least = pruning.lost + _earlier_figure(earlier, "fall_of_unevenness"), pruning.minimum
     return Problem(
@@ -296,12 +297,12 @@ def _copied(problem: ReplicasProblem, placement: Placement) -> FloatArray:
 
 
 def _epsilon_columns(problem: ReplicasProblem, limits: UsageLimits) -> BoolArray:
-    """Shape (columns,): resources that ε is asked of."""
+    """Shape (columns,): resources to which ε applies."""
     return np.asarray((problem.counted & np.isfinite(limits.low)).any(axis=0))
 
 
 def _unevenness(problem: ReplicasProblem, limits: UsageLimits, usage: FloatArray) -> float:
-    """The mean of γ² over the brokers, summed over the resources that ε is asked of."""
+    """The mean of γ² over the brokers, summed over the resources to which ε applies."""
     counted = problem.counted
     each = np.where(counted, usage, 0.0)
     return _of_sums(
@@ -318,12 +319,12 @@ def _of_sums(number: FloatArray, first: FloatArray, second: FloatArray, request:
 
 @dataclass(eq=False)
 class _PrunedPlacement:
-    """A placement of which partitions go back to where they lawfully were.
+    """A placement from which partitions are reverted to their lawful places.
 
     Attributes
     ----------
     share
-        Shape (partitions,): of all data, that is copied besides what must be.
+        Shape (partitions,): share of all data that is copied beyond the necessary copies.
     saved, lost
         Share of data no longer copied, and fall of the unevenness that this gives up.
     """
@@ -353,7 +354,7 @@ class _PrunedPlacement:
                 self.by_broker_pair.setdefault(way, []).append(p)
 
     def leave_out(self) -> None:
-        """Send home what costs too much, dearest first."""
+        """Revert copies that cost too much, the most expensive first."""
         for _ in range(PRUNE_PASSES):
             before = len(self.left)
             for p in self._dearest():
@@ -365,7 +366,7 @@ class _PrunedPlacement:
                 return
 
     def leave_out_until(self, excess: float) -> None:
-        """Send home, dearest first, until the rest gains enough.
+        """Revert copies, the most expensive first, until the rest gains enough.
 
         Parameters
         ----------
@@ -414,7 +415,7 @@ class _PrunedPlacement:
         return _of_sums(self.number, first, second, self.requested) - self.unevenness
 
     def _try(self, rows: list[int], least: float) -> bool:
-        """Send these home if they gain less than `least`, and θ is kept."""
+        """Revert these if they gain less than `least` and θ still holds."""
         if any(p not in self.left for p in rows):
             return False
         after = self._after(rows)

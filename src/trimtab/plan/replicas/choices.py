@@ -1,9 +1,10 @@
-"""Small clusters: for each partition one of all its lawful sets of brokers, so that no broker is above θ.
+"""Search in small clusters: chooses one of all permitted sets of brokers for each partition, so that no
+broker is above θ.
 
-The descent changes one or two replicas at a time, and levels while it looks for room. Where few big replicas
-fill the disks, it may end where only a chain of moves leads on. Here a partition changes to any other of its
-choices at once, and nothing counts but θ, room for what arrives before anything leaves, and bytes. Where no
-change helps, what is violated weighs more from then on (the breakout method, Morris 1993).
+The descent changes one or two replicas at a time, and balances while it searches for space. If few big
+replicas fill the disks, it may end where only a chain of moves helps. Here a partition changes to any other
+of its choices in one step. Only θ, space for arriving copies, and bytes count. If no change helps, the weight
+of violated limits rises (the breakout method, Morris 1993).
 """
 
 from itertools import combinations
@@ -22,10 +23,10 @@ from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import TOLERANCE
 
 MAX_CHOICES = 60_000
-"""Of all partitions together; clusters that have more are left to the descent."""
+"""Maximum number of choices of all partitions; larger clusters use the descent only."""
 
 WORK = 4_000_000
-"""Choices looked at for each limit on bytes; about a fifth of a second."""
+"""Number of choices checked for each limit on bytes; about a fifth of a second."""
 
 CHEAPER = 0.99
 """Once a placement is found, the next must copy less than this share of its bytes."""
@@ -56,9 +57,10 @@ class ReplicaSetChoices(NamedTuple):
 
 
 def feasible_below_theta(problem: ReplicasProblem) -> Placement | None:
-    """A placement that does all that is asked, with brokers below θ and room on the way; None if unknown.
+    """A placement that meets all requests, with brokers below θ and space during the execution; None if none
+    is found.
 
-    Of those that are found it is the one that copies least.
+    Of several placements it is the one with the fewest copied bytes.
     """
     small = len(problem.arrays.initial) * problem.brokers <= MAX_CHOICES
     choices = _choices_of(problem) if small and problem.carriers.plain else None
@@ -78,7 +80,7 @@ def feasible_below_theta(problem: ReplicasProblem) -> Placement | None:
     least = float(np.minimum.reduceat(price, choices.first[:-1]).sum()) * (1 + 1e-9)
     limit = np.inf if problem.settings.max_bytes is None else float(problem.settings.max_bytes)
     top = np.ascontiguousarray(top)
-    # A limit of no more bytes than must be copied leads past detours that a request can do without.
+    # A limit of the necessary bytes excludes unnecessary copies for a request.
     for most in (min(least, limit), limit):
         if choose(choices, arrays.use, size, inverse, top, price, most, WORK, chosen):
             return _placed(problem, choices, chosen)
@@ -86,7 +88,7 @@ def feasible_below_theta(problem: ReplicasProblem) -> Placement | None:
 
 
 def _free_bytes(problem: ReplicasProblem) -> FloatArray:
-    """Shape (brokers,): bytes that may arrive before anything leaves, all of them in one log dir."""
+    """Shape (brokers,): bytes that may arrive in one log dir before anything leaves."""
     held = problem.load(Placement(problem.arrays.initial, problem.first_lead))[:, DISK]
     counted, capacity = problem.counted[:, DISK], problem.snapshot.brokers.capacity[:, DISK]
     room = np.full(len(held), np.inf)
@@ -150,7 +152,7 @@ def _of_partition(problem: ReplicasProblem, p: int, request: bool, most: int) ->
     opened = np.flatnonzero(arrays.may_receive[: problem.brokers]).tolist()
     opens = set(opened)
     if problem.settings.add and not request:
-        # What need not move is copied to the added brokers alone.
+        # Replicas that need not move are copied only to added brokers.
         ids = problem.snapshot.brokers.id
         opened = [b for b in opened if int(ids[b]) in problem.settings.add]
     others = [b for b in home if b not in leaves and b not in bound]
@@ -165,7 +167,7 @@ def _of_partition(problem: ReplicasProblem, p: int, request: bool, most: int) ->
         if not excluded and any(cap < UNBOUNDED and _largest(group, held) > cap for group, cap in caps):
             continue
         if pinned >= 0 and pinned not in held and set(home) - {pinned} <= set(held) - opens:
-            # Somebody has to make room for a copy that leads before the leader can go, if only for a while.
+            # Another replica must temporarily make space for a copy that leads before the leader can move.
             continue
         takes = {b for b in held if arrays.may_lead[b] and (b in heirs or b not in home)}
         if keeps in held:
@@ -236,7 +238,7 @@ def _potential_increase(c, use, size, inverse, usage, top, weight, p, choice):
 
 @leaf
 def _concerned(c, usage, top, choice, dear):
-    """True if a partition's choice bears on what is violated."""
+    """True if a partition's choice affects a violated limit."""
     for s in range(c.broker.shape[1]):
         b = c.broker[choice, s]
         if b < 0 or b >= len(usage):
@@ -264,9 +266,9 @@ def choose(c, use, size, inverse, top, price, most, work, best):
     price
         Shape (choices,): bytes that each copies.
     most
-        Bytes that all may copy.
+        Limit of all copied bytes.
     work
-        Choices that may be looked at.
+        Limit of checked choices.
     best
         Shape (partitions,), written: the choices found that copy least.
     """
@@ -294,7 +296,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
         for b in range(len(top)):
             for r in range(top.shape[1]):
                 holds = holds and not usage[b, r] > top[b, r]
-        # Found one: from here on only cheaper ones count, and the weight of bytes begins anew.
+        # A solution is found: only cheaper ones count from here on, and the weight of bytes is reset.
         if holds and spent <= limit and spent < found:
             found = spent
             for p in range(partitions):
@@ -329,7 +331,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
             at[which] = choice
             _change(c, use, size, inverse, usage, which, choice, 1.0)
             continue
-        # No change helps: what is exceeded weighs more from now on, until it pays to leave this minimum.
+        # No change helps: the weight of exceeded limits rises until leaving this minimum pays.
         for b in range(len(top)):
             for r in range(top.shape[1]):
                 if usage[b, r] > top[b, r]:

@@ -1,9 +1,9 @@
-"""Compiled: the search for an even placement: the descent, the way home after it, and random changes.
+"""Compiled: the search for an even placement: the descent, reverts after it, and random changes.
 
-The descent takes the broker that is furthest out and sheds or fills it, until all hold or nothing helps. For
-each broker in turn: leaderships out or in (no bytes), then replicas out, then replicas in, best gain per byte
-first and each gain computed again when its turn comes; when none of these helps, the best exchange of two
-replicas.
+The descent sheds or fills the broker that is furthest outside its band, until all goals hold or no change
+helps. For each broker in turn: leaderships out or in (no bytes), then replicas out, then replicas in, best
+gain per byte first and each gain computed again when its turn comes; when none of these helps, the best
+exchange of two replicas.
 
 The descent stops where no change of one or two replicas helps. In a small cluster with a few heavy partitions
 that is soon, and the better placement lies several changes away, each of which makes things worse at first.
@@ -57,7 +57,7 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 
 @inner
 def fit_takers(g, h, probe):
-    """Shape (brokers,): how badly each would bear a probe load, infinite for `h` and closed brokers."""
+    """Shape (brokers,): cost of a probe load on each broker, infinite for `h` and closed brokers."""
     keys = np.full(len(g.broker_traits), np.inf)
     mine = g.broker_traits[h, HOST_ROW]
     for b in range(len(keys)):
@@ -65,7 +65,7 @@ def fit_takers(g, h, probe):
             continue
         keys[b] = strain(g.band, b, probe)
         host = g.broker_traits[b, HOST_ROW]
-        # A taker on the host of `h` relieves no host; any other burdens its own host and relieves that of
+        # A destination on the host of `h` relieves no host; any other loads its own host and relieves that of
         # `h`.
         if host != mine:
             if host >= 0:
@@ -79,7 +79,7 @@ def fit_takers(g, h, probe):
 
 @inner
 def fit_donors(g, h):
-    """Shape (brokers,): how badly each can spare what `h` or its host lacks, infinite for `h`."""
+    """Shape (brokers,): cost of giving away the load that `h` or its host lacks, infinite for `h`."""
     keys = np.full(len(g.broker_traits), np.inf)
     mine = g.broker_traits[h, HOST_ROW]
     for b in range(len(keys)):
@@ -95,7 +95,7 @@ def fit_donors(g, h):
 
 @inner
 def fit_opposites(g, h):
-    """The `PARTNERS` brokers that lie, with their hosts, furthest on the other side of the mean than `h`."""
+    """The `PARTNERS` brokers that deviate most, with their hosts, in the direction opposite to `h`."""
     keys = np.full(len(g.broker_traits), np.inf)
     mine = g.broker_traits[h, HOST_ROW]
     for b in range(len(keys)):
@@ -111,7 +111,7 @@ def fit_opposites(g, h):
 
 @leaf
 def _lead_gain(g, p, s):
-    """Fall of potential with guidance if slot `s` took the lead; 0 where it may not or does no good."""
+    """Fall of potential with guidance if slot `s` took the lead; 0 if that is forbidden or does not help."""
     old = g.lead[p]
     b = g.place[p, s]
     if old < 0 or old == s or b < 0 or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
@@ -126,7 +126,7 @@ def _best_lead_change(g, p, s):
     slot = -1
     if not g.movable[p]:
         return best, slot
-    # Where `h` leads, any sibling may take over; where it follows, only `h` itself can gain.
+    # If `h` leads, any other replica may take the lead; if it follows, only `h` itself can.
     if g.lead[p] == s:
         for t in range(g.place.shape[1]):
             found = _lead_gain(g, p, t)
@@ -157,14 +157,14 @@ def _list_leaderships(g, h, keys, items, targets):
 
 @leaf
 def _pull_leaderships(g, h, keys, items, targets, size):
-    """Work the queue off while `h` is out of its band; returns how many leaders changed."""
+    """Process the queue while `h` is outside its band; returns how many leaders changed."""
     changed = 0
     while size > 0 and burden(g, h) > NEGLIGIBLE:
         p, s = items[0] // g.width, items[0] % g.width
         best, slot = _best_lead_change(g, p, s)
         pressure = np.sqrt(burden(g, h))
-        # Gains are computed again when their turn comes, not after each change: one that has fallen much goes
-        # back into the queue, so that it is not made before better ones.
+        # Gains are computed again when an entry is taken, not after each change. An entry whose gain has
+        # fallen much is queued again, so that better ones precede it.
         if best > 0.0 and best < STALE * keys[0] * pressure:
             keys[0], targets[0] = best / pressure, slot
         else:
@@ -188,20 +188,20 @@ def change_leaders(g, h):
 
 
 CANDIDATES = 12
-"""Brokers looked at on the other side, per group (same rack, any other)."""
+"""Number of brokers that are examined on the other side, per group (same rack, any other)."""
 
 ENOUGH = 10 * LONG_LIST
-"""Replicas to choose from for a broker that lacks load; once so many would help, no further giver is read."""
+"""Number of candidate replicas for a broker that lacks load; no further source is read after them."""
 
 
 @inner
 def _nearest(g, h, keys):
-    """The brokers of smallest key: so many of `h`'s rack, then so many of any other; infinite keys never."""
+    """The brokers of smallest key: some in the rack of `h`, then some in other racks; never infinite keys."""
     chosen = np.full(2 * CANDIDATES, -1, np.int32)
     near = 0
     far = CANDIDATES
-    # Of both kinds: where racks are full, only brokers of the same rack may take a replica; where they are
-    # not, others may be emptier.
+    # Of both kinds: with full racks only brokers of the same rack may receive a replica; otherwise others may
+    # be emptier.
     for b in np.argsort(keys, kind="mergesort"):
         if keys[b] == np.inf or (near == CANDIDATES and far == 2 * CANDIDATES):
             break
@@ -222,14 +222,14 @@ def _best_destination(g, p, s, destinations, floor):
     target = -1
     here = g.place[p, s]
     row = row_of(g.lead, p, s)
-    # The side that gives is the same for all destinations: valued once.
+    # The giving side is the same for all destinations and is valued once.
     v1, g1 = side(g, here, NOTHING, row)
     for b in destinations:
         found = known(g, here, b, row, NOTHING, v1, g1)[1]
         if found <= 0.0:
             continue
-        # Gain per byte. `floor` stands for the move itself: without it the least gain of a free move would
-        # beat every copy.
+        # Gain per byte. `floor` is the cost of the move itself: without it the least gain of a free move
+        # would beat every copy.
         worth = found / (floor + max(copies_more(g.initial, g.place, p, s, b), 0) * g.size[p])
         if worth > best and may_move(g, p, s, b):
             best, target = worth, b
@@ -244,7 +244,7 @@ def _list_replicas(g, h, floor, first, codes, probe):
     while code >= 0:
         p, s = code // g.width, code % g.width
         if g.movable[p]:
-            # Without a destination: this only ranks replicas, and destinations are looked for only for the
+            # Without a destination: this only ranks replicas, and destinations are searched only for the
             # first ones.
             row = row_of(g.lead, p, s)
             fall = relief(g, h, row)
@@ -277,7 +277,7 @@ def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targ
 
 @leaf
 def _pull_gain(g, p, s, h, floor):
-    """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
+    """Gain per byte of fetching a slot to `h`; 0 if it does not help or is not allowed."""
     found = gain(g, h, g.place[p, s], NOTHING, row_of(g.lead, p, s))[1]
     if found <= 0.0 or not may_move(g, p, s, h):
         return 0.0
@@ -286,7 +286,7 @@ def _pull_gain(g, p, s, h, floor):
 
 @leaf
 def _work_off(g, h, floor, destinations, keys, items, targets, size):
-    """Work the queue off while `h` is out of its band; returns how many replicas moved.
+    """Process the queue while `h` is outside its band; returns how many replicas moved.
 
     Without destinations they are fetched to `h`.
     """
@@ -320,8 +320,8 @@ def shed(g, h, floor):
     size = _list_replicas(g, h, floor, first, codes, probe)
     if size == 0:
         return 0
-    # One ranking of the takers for all replicas, by their mean load: one for each replica would cost more
-    # than it finds.
+    # One ranking of the destinations for all replicas, by their mean load: a ranking for each replica would
+    # cost more than it gains.
     destinations = _nearest(g, h, fit_takers(g, h, probe))
     ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
     keys = np.empty(len(ranked))
@@ -363,7 +363,7 @@ def pull(g, h, floor):
     codes = np.empty(number, np.int32)
     size = _list_arrivals(g, h, floor, givers, first, codes)
     ranked = np.argsort(first[:size], kind="mergesort")[: 2 * LONG_LIST]
-    # By the root of the potential: all gains at `h` shrink with it, so keys from earlier stay comparable.
+    # In units of the root of the potential: all gains at `h` shrink with it, so earlier keys stay comparable.
     keys = -first[ranked] / np.sqrt(burden(g, h))
     items = codes[ranked]
     targets = np.full(len(ranked), h, np.int32)
@@ -421,9 +421,9 @@ def balance(g, floor, rounds):
     Parameters
     ----------
     floor
-        Bytes that a move is deemed to cost besides its copy, so that fewer moves win among equals.
+        Fixed cost of a move in bytes, besides its copy, so that fewer moves win among equals.
     rounds
-        How often brokers that found no help are tried again after others have changed.
+        Number of times that stuck brokers are tried again after others have changed.
     """
     brokers = len(g.broker_traits)
     stuck = np.zeros(brokers, np.bool_)
@@ -442,7 +442,7 @@ def balance(g, floor, rounds):
             changed += shed(g, h, floor)
         if burden(g, h) > NEGLIGIBLE:
             changed += pull(g, h, floor)
-        # Pairs are many: they are looked at only where no single change helps.
+        # Pairs are many: they are examined only if no single change helps.
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
@@ -456,7 +456,7 @@ def revert_partition(g, order, home_lead):
     Parameters
     ----------
     order
-        Partitions, biggest first: a big one that goes home saves more than the small ones that then cannot.
+        Partitions, biggest first: reverting a big one saves more than the small ones that it blocks.
     home_lead
         Shape (partitions,): slot that led in the snapshot.
     """
@@ -471,7 +471,7 @@ def revert_partition(g, order, home_lead):
                 continue
             row = row_of(g.lead, p, s)
             before, after = outcome(g, here, home, row, NOTHING)
-            # No tolerance is needed: a way home saves bytes and cannot be taken twice.
+            # No tolerance is needed: a revert saves bytes and cannot happen twice.
             if after <= before:
                 move(g, p, s, home)
                 undone += 1
@@ -525,7 +525,7 @@ def _try_exchange(g, p, s, q, t, price, heat, chance):
     copied = price[p] * copies_more(g.initial, g.place, p, s, b)
     copied += price[q] * copies_more(g.initial, g.place, q, t, a)
     rise = after - before + copied
-    # The partitions differ, so neither move changes what the rules say of the other.
+    # The partitions differ, so neither move changes the rules for the other.
     if accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
         move(g, p, s, b)
         move(g, q, t, a)
@@ -538,7 +538,7 @@ def anneal(g, price, heats, chances):
     Parameters
     ----------
     price
-        Shape (partitions,): what one more copy of the partition weighs, in units of the potential.
+        Shape (partitions,): weight of one more copy of the partition, in units of the potential.
     heats
         Shape (changes,): how much worse a change may make things, with odds 1 : e; it should fall.
     chances
@@ -546,7 +546,7 @@ def anneal(g, price, heats, chances):
     """
     partitions, width = g.place.shape
     brokers = len(g.broker_traits)
-    # All chance comes from outside, a row for each change: same seed, same plan.
+    # All random numbers are arguments, a row for each change: the same seed gives the same plan.
     for i in range(len(chances)):
         kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
         p = int(chances[i, 1] * partitions)

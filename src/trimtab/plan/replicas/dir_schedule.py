@@ -1,7 +1,7 @@
 """Moves between log dirs: their order among the steps, their lower bound, and the verdict at the end.
 
-No dir is filled above θ on the way that was not. A dir that stays above its limit is proven where no plan
-can help.
+No log dir is filled above θ during the execution unless it already was. A dir that stays above its limit is
+proven if no plan can help.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ SLACK = 1e-6
 
 
 def log_dir_bound(problem: ReplicasProblem) -> int:
-    """Bytes, for plans that meet the goal `log_dirs`; 0 where replicas may leave their brokers."""
+    """Lower bound of bytes for plans that meet the goal `log_dirs`; 0 if replicas may leave their brokers."""
     data = dir_data(problem)
     if (
         data is None
@@ -53,7 +53,7 @@ GOAL = "log_dirs"
 
 @dataclass(frozen=True, eq=False)
 class DirMove:
-    """A move between two dirs of a broker, made before step `place`, and why."""
+    """A move between two dirs of a broker, made before step `place`, and its reason."""
 
     place: int
     change: DirChange
@@ -62,15 +62,15 @@ class DirMove:
 
 @dataclass(frozen=True, eq=False)
 class LogDirSchedule:
-    """What steps and moves between dirs do to log dirs.
+    """The effect of steps and moves on log dirs.
 
     Attributes
     ----------
     data
         None where no dirs are declared.
     pairs
-        Of each step, the dir that a replica leaves, and that it goes to; None where it is not known or there
-        is no choice: leader steps, and brokers that declare fewer than two dirs.
+        Source and target dir of each step; None if unknown or without a choice: leader steps, and brokers
+        with fewer than two declared dirs.
     moves
         Between the dirs of a broker, in order.
     held
@@ -78,7 +78,7 @@ class LogDirSchedule:
     full
         Partitions for whose copies no dir of the destination has room.
     cut
-        Says that a limit left moves between dirs out.
+        The problem that a limit left out moves between dirs.
     """
 
     data: DirData | None
@@ -90,7 +90,7 @@ class LogDirSchedule:
 
 
 def schedule_log_dirs(problem: ReplicasProblem, steps: StepArrays) -> LogDirSchedule:
-    """Walk through the steps, with moves between dirs where they make room, and the others at the end."""
+    """Walk through the steps. Moves between dirs are made early if they make space, the others at the end."""
     data = dir_data(problem)
     if data is None:
         nothing: list[DirPair] = [(None, None)] * len(steps.kind)
@@ -120,7 +120,7 @@ class _ScheduleWalk:
     now: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def step(self, i: int, kind: int, p: int, source: int, target: int) -> DirPair:
-        """Carry a step out; the dirs that it takes a replica from and to."""
+        """Execute a step; returns the source and target dir of its replica."""
         if kind != REPLICA_STEP:
             return None, None
         data, size = self.data, float(self.data.problem.arrays.size[p])
@@ -141,7 +141,9 @@ class _ScheduleWalk:
         )
 
     def _chosen(self, i: int, p: int, b: int, size: float) -> int:
-        """The dir aimed at if it has room, after others have made some; else the emptiest that has."""
+        """The intended dir if it has space, possibly after other moves; otherwise the emptiest dir with
+        space.
+        """
         data = self.data
         aim = self.aims.arriving.get((p, b), NO_BROKER)
         if aim != NO_BROKER:
@@ -166,7 +168,7 @@ class _ScheduleWalk:
         return bool(held > capacity), float(held / capacity if np.isfinite(capacity) else held / 1e15)
 
     def _move_waiting(self, i: int, b: int) -> bool:
-        """Make one of the broker's waiting moves that has room; whether there was one."""
+        """Make one waiting move of the broker whose target has space; returns whether there was one."""
         size = self.data.problem.arrays.size
         for change in self.waiting.get(b, []):
             if self._fits(change.target, float(size[change.partition])):
@@ -176,7 +178,7 @@ class _ScheduleWalk:
         return False
 
     def finish(self, i: int) -> None:
-        """The moves that still wait; those that never find room are left out."""
+        """The moves that still wait; those that never find space are left out."""
         for b in list(self.waiting):
             while self._move_waiting(i, b):
                 pass
@@ -247,9 +249,9 @@ def dir_problems(
 
 
 def _too_big(problem: ReplicasProblem, theta: float) -> list[Problem]:
-    """A partition that is more than θ of any log dir that it could lie in.
+    """A partition that exceeds θ of every log dir that may hold it.
 
-    On a broker whose dirs do not count it could, for all that this goal asks.
+    This goal does not prevent it on a broker whose dirs do not count.
     """
     snapshot, dirs, home = problem.snapshot, problem.snapshot.log_dirs, problem.arrays.initial
     service, number = snapshot.brokers.in_service, len(snapshot.brokers)
@@ -259,7 +261,7 @@ def _too_big(problem: ReplicasProblem, theta: float) -> list[Problem]:
     biggest = np.where(np.bincount(dirs.broker[counted], minlength=number) > 0, biggest, np.inf)
     held = (home >= 0) & service[home]
     stays = problem.settings.intra_broker_only and not problem.settings.fix_offline_replicas
-    # Where nothing leaves its broker, the dirs of each holder; else the biggest of all that could hold it.
+    # If nothing may leave its broker, the dirs of each holder; otherwise the biggest dir that could hold it.
     rooms = np.where(held, biggest[home] if stays else biggest[service].max(initial=0.0), np.inf)
     room_of = rooms.min(axis=1, initial=np.inf)
     share = problem.arrays.size / np.where(room_of > 0, room_of, np.inf)
@@ -284,7 +286,7 @@ def _too_big(problem: ReplicasProblem, theta: float) -> list[Problem]:
 
 
 def _too_much(problem: ReplicasProblem, log_dir_schedule: LogDirSchedule, theta: float) -> list[Problem]:
-    """Brokers that nothing leaves whose log dirs hold more in all than θ of them."""
+    """Brokers that no replica leaves and whose log dirs together exceed θ."""
     snapshot, data = problem.snapshot, log_dir_schedule.data
     assert data is not None
     found = []

@@ -1,9 +1,9 @@
-"""Log dirs as a planner sees them, and the dir that every replica should end in, for the fewest bytes copied.
+"""Log dirs of a planning problem, and the target dir of every replica, for the fewest copied bytes.
 
-Brokers do not share dirs, so each is balanced for itself, after it is known which replicas come and go. What
-arrives from other brokers is put where it helps, which costs nothing; then replicas that stay move, and where
-no single one helps, two change places. What the goals do not need goes back. Few replicas on few dirs are
-tried in every combination.
+Brokers do not share dirs, so each broker is balanced separately, once arriving and leaving replicas are
+known. Arriving replicas are placed where they help, which costs nothing. Then replicas that stay move; if no
+single move helps, two are exchanged. Unnecessary moves are reverted. For few replicas on few dirs all
+combinations are tried.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ARRIVING = -1
 """Origin of a replica that comes from another broker."""
 
 COMBINATIONS = 4096
-"""The most placements that are all tried."""
+"""Maximum number of placements that are all tried."""
 
 EXCHANGED = 200
 """Replicas of a dir, the biggest, that exchanges are tried with."""
@@ -33,7 +33,9 @@ REFINED = 60
 """Replicas of a broker, the biggest, that are placed anew a few at a time."""
 
 NEGLIGIBLE = 1e-26
-"""Of a breach, a square: what rounding leaves, and less than the judge of a plan forgives."""
+"""Tolerance of a squared violation: more than rounding errors, less than the tolerance of the final
+evaluation.
+"""
 
 THETA_WEIGHT = 100.0
 
@@ -44,13 +46,13 @@ class BrokerDirs(NamedTuple):
     Attributes
     ----------
     fixed
-        Bytes of what may not move.
+        Bytes of replicas that may not move.
     capacity
         Bytes.
     ceiling
-        Most that each may be filled, a fraction: θ, or what it holds now where that is more.
+        Maximum utilisation of each dir, a fraction: θ, or the current value if that is higher.
     theta, high, low
-        Fractions: what no dir should pass, and the band around the mean.
+        Fractions: the limit of every dir, and the band around the mean.
     """
 
     fixed: FloatArray
@@ -76,7 +78,7 @@ def dir_placement(dirs: BrokerDirs, size: FloatArray, origin: IntArray) -> IntAr
     size
         Shape (replicas,), bytes, of those that may move.
     origin
-        Shape (replicas,): where each lies, `ARRIVING` for those that come from elsewhere.
+        Shape (replicas,): current dir of each, `ARRIVING` for replicas of other brokers.
     """
     start = _arrived(dirs, size, origin)
     if len(dirs.capacity) ** len(size) <= COMBINATIONS:
@@ -113,7 +115,7 @@ def best_combination(dirs: BrokerDirs, size: FloatArray, origin: IntArray) -> In
 
 
 def _refined(dirs: BrokerDirs, size: FloatArray, origin: IntArray, context: IntArray) -> IntArray:
-    """The same, with a few replicas of like size at a time placed as well as they can be."""
+    """The same, with a few replicas of similar size placed optimally at a time."""
     number = len(dirs.capacity)
     window = int(np.log(COMBINATIONS) / np.log(number) + 1e-9)
     order = np.argsort(-size, kind="stable")[:REFINED]
@@ -147,7 +149,7 @@ def _rating(
 
 
 def _arrived(dirs: BrokerDirs, size: FloatArray, origin: IntArray) -> IntArray:
-    """All where they are, and what arrives in the dir that is left emptiest, biggest first."""
+    """All replicas in their dirs, and arriving ones in the emptiest dir, biggest first."""
     where = origin.copy()
     stays = origin != ARRIVING
     held = dirs.fixed + np.bincount(origin[stays], weights=size[stays], minlength=len(dirs.capacity))
@@ -163,12 +165,13 @@ def _arrived(dirs: BrokerDirs, size: FloatArray, origin: IntArray) -> IntArray:
 def _descended(
     dirs: BrokerDirs, size: FloatArray, origin: IntArray, start: IntArray, by_byte: bool
 ) -> IntArray:
-    """Single moves, then exchanges, until the goals hold or nothing helps; then back what is not needed.
+    """Single moves, then exchanges, until the goals hold or nothing helps; then unnecessary moves are
+    reverted.
 
     Parameters
     ----------
     by_byte
-        The best gain for its bytes first, else the best gain.
+        Whether moves are ordered by gain per byte instead of gain.
     """
     where = start.copy()
     usage = dir_usage(dirs, size, where)
@@ -251,7 +254,7 @@ def _each(dirs: BrokerDirs, usage: FloatArray) -> FloatArray:
 
 
 def _at(dirs: BrokerDirs, place: IntArray, usage: FloatArray) -> FloatArray:
-    """The share of the breach of a dir that is filled so far; shape of `usage`."""
+    """The part of the violation by a dir with this utilisation; shape of `usage`."""
     above = np.maximum(usage - dirs.theta[place], 0.0)
     out = np.maximum(usage - dirs.high[place], 0.0) + np.maximum(dirs.low[place] - usage, 0.0)
     return np.asarray(THETA_WEIGHT * above**2 + out**2)
@@ -295,7 +298,7 @@ class DirData:
 
     @cached_property
     def theta(self) -> float:
-        """The most that a dir should be filled; the whole dir where nobody asks for less."""
+        """Limit of a dir's utilisation; the whole dir without a goal."""
         settings = self.problem.settings
         limited = (
             {"theta", "log_dirs"} & set(settings.goals)
@@ -306,7 +309,7 @@ class DirData:
 
     @cached_property
     def ceiling(self) -> FloatArray:
-        """Shape (dirs,), bytes: θ, or what it holds already where that is more."""
+        """Shape (dirs,), bytes: θ, or the current content if that is more."""
         return np.asarray(np.maximum(self.theta * self.capacity, self.held) * ROUNDING)
 
     @cached_property
@@ -333,7 +336,7 @@ class DirData:
         return int(parts.log_dir[p, slots[0]]) if len(slots) else NO_BROKER
 
     def broker_dirs(self, dirs: list[int], fixed: FloatArray, total: float) -> BrokerDirs:
-        """Goals of one broker's counted dirs, which are to hold `total` bytes in the end.
+        """Goals of one broker's counted dirs, whose final content is `total` bytes.
 
         Parameters
         ----------
@@ -371,16 +374,16 @@ def dir_data(problem: ReplicasProblem) -> DirData | None:
 
 @dataclass(frozen=True, eq=False)
 class LogDirTargets:
-    """Where replicas should end.
+    """Target dirs of replicas.
 
     Attributes
     ----------
     arriving
         Dir of each (partition, broker) that is copied, on brokers whose dirs are balanced.
     changes
-        Of replicas that stay on their broker, those of the fullest brokers first.
+        Changes of replicas that stay on their broker, those of the fullest brokers first.
     cut
-        Says that a limit left some of these out.
+        The problem that a limit left out some of these.
     """
 
     arriving: dict[tuple[int, int], int]
@@ -389,7 +392,7 @@ class LogDirTargets:
 
 
 def aims_of(data: DirData, steps: StepArrays) -> LogDirTargets:
-    """The dirs that replicas should end in, after steps that bring and take some."""
+    """The target dirs of replicas after the steps of a plan."""
     if not data.is_goal:
         return LogDirTargets({}, [])
     log_dir = data.problem.snapshot.partitions.log_dir
@@ -447,7 +450,9 @@ def _within_budget(
     arriving: dict[tuple[int, int], int],
     found: list[tuple[float, list[tuple[DirChange, float]]]],
 ) -> LogDirTargets:
-    """The changes of the brokers furthest out first, as far as bytes and moves go that copies leave."""
+    """The changes of the brokers furthest outside their band first, within the bytes and moves that copies
+    leave.
+    """
     settings, size = data.problem.settings, np.rint(data.problem.arrays.size)
     copied = float(size[steps.partition[steps.kind == REPLICA_STEP]].sum())
     bytes_left = np.inf if settings.max_bytes is None else settings.max_bytes - copied
@@ -457,7 +462,7 @@ def _within_budget(
     for _, changes in found:
         costs = [float(size[change.partition]) for change, _ in changes]
         if sum(costs) > bytes_left or len(changes) > moves_left:
-            # All of a broker's or none: half of an exchange may leave its dirs worse than they were.
+            # All changes of a broker or none: half of an exchange may make its dirs worse.
             continue
         bytes_left -= sum(costs)
         moves_left -= len(changes)

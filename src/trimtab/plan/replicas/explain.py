@@ -1,4 +1,4 @@
-"""From a step's reason in numbers to `ReplicaReason`, with the text that people read."""
+"""Converts the numeric reason of a step to a `ReplicaReason` with its text."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +44,7 @@ NAMES = {
     TOPIC_LEADERS_GOAL: "topic_leaders",
 }
 RULES = ("by state or exclusion", "for holding a replica", "for rack or host spread", "for passing a limit")
-"""Reasons not to be a destination, in the order of their codes in `reasons`."""
+"""Texts of the rules that reject destinations, in the order of their codes in `reasons`."""
 
 UNEVEN = {
     "cpu": "uses {} CPU than",
@@ -55,10 +55,11 @@ UNEVEN = {
     "leaders": "leads {} partitions than",
     "potential_network_out": "would send {} than",
 }
-"""What a broker does more or less than the average, by resource or number."""
+"""Verbs of the texts "more or less than the average", by resource or number."""
 
 OBSERVED = 5e-4
-"""A leadership that relieves nobody by more than this share of a broker is told by what it lets happen."""
+"""A leader transfer that relieves no broker by more than this share is explained by the move that it allows.
+"""
 
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
@@ -75,7 +76,7 @@ def narrator(
     order
         The place of each step among the plan's moves, from 1.
     limits
-        The goals' own, around the mean that the plan ends with.
+        Limits of the goals themselves, around the mean at the end of the plan.
     """
     host_row: list[int] = problem.arrays.host_row.tolist()
     ids: list[int] = problem.snapshot.brokers.id.tolist()
@@ -101,7 +102,7 @@ def narrator(
         return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
 
     def resource_of(column: int) -> str | None:
-        """The resource that a column measures; None for one that counts."""
+        """The resource of a column; None for a column of counts."""
         if column < len(RESOURCES):
             return RESOURCES[column]
         return "network_out" if goals[column - len(RESOURCES)] == "potential_network_out" else None
@@ -127,7 +128,7 @@ def narrator(
         return parts.name_of(partition[i])
 
     def moved(i: int, relieved: bool) -> str:
-        """What the step does; it says where from unless that is the broker that it relieves."""
+        """The effect of the step; names the source unless it is the relieved broker."""
         what = "leader" if kind[i] == LEADER_STEP else "leading replica" if role[i] else "replica"
         start = f" from broker {ids[source[i]]}" if source[i] >= 0 and not relieved else ""
         return f"moves {what} of {partition_name(i)}{start} to broker {ids[target[i]]}"
@@ -135,7 +136,7 @@ def narrator(
     def wrong(
         row: int, column: int, name: str, load_name: str, before: float, limit: float, code: int
     ) -> str:
-        """What a step by load is for: a broker above θ, or away from the average."""
+        """The purpose of a step by load: a broker above θ, or away from the average."""
         average = float(limits.centre[row, column])
         if code == THETA_GOAL or not average > 0.0:
             shown = (

@@ -1,8 +1,8 @@
-"""Another replication factor: the problem with vacancies, its proofs, and the reasons of its steps.
+"""Plans for another replication factor: the problem with vacancies, its proofs, and the reasons of its steps.
 
-A replica that is to be added waits on a *vacancy*: a dead broker beyond those that there are, which it must
-leave. One that is dropped goes to a vacancy. So lists keep their width, and all that is known about moves
-(racks, hosts, room on disks and in log dirs, limits, bytes) holds for added and dropped replicas too.
+A replica to add waits on a *vacancy*: an additional dead broker that it must leave. A dropped replica moves
+to a vacancy. So lists keep their width, and all rules for moves (racks, hosts, space on disks and in log
+dirs, limits, bytes) hold for added and dropped replicas too.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ from trimtab.plan.search.reasons import StepReasons, UnitScale, change, rejectio
 
 
 def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ReplicasProblem:
-    """The problem of giving partitions the number of replicas that is asked of their topics.
+    """The problem of giving partitions the requested number of replicas.
 
-    Nothing but these partitions may change, and of their replicas none moves.
+    Only these partitions change, and none of their replicas moves.
 
     Raises
     ------
@@ -67,9 +67,9 @@ def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSetting
 
 
 def target_factors(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> IntArray:
-    """Shape (partitions,): how many replicas each is to have, 0 where none is asked.
+    """Shape (partitions,): requested number of replicas, 0 without a request.
 
-    A topic's own name goes before patterns; excluded topics are passed over where a pattern meets them.
+    A topic's own name precedes patterns; patterns skip excluded topics.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _with_missing(parts: Partitions, missing: IntArray, first: int) -> Partition
 
 
 def unmet(problem: ReplicasProblem, place: IntArray) -> BoolArray:
-    """Shape (partitions,): is to have another number of replicas, and has not under a placement."""
+    """Shape (partitions,): whether the requested number of replicas is missed under a placement."""
     held = ((place >= 0) & (place < problem.brokers)).sum(axis=1)
     return np.asarray((problem.target_factor > 0) & (held != problem.target_factor))
 
@@ -157,14 +157,14 @@ GOAL = "replication_factor"
 def factor_problems(
     problem: ReplicasProblem, place: IntArray, lead: IntArray, retained: PinnedPartitions
 ) -> tuple[list[Problem], list[Problem]]:
-    """Problems proven to be beyond every plan of this kind, and those that this one only leaves undone.
+    """Problems that no plan of this kind can solve, and those that only this plan leaves unsolved.
 
     Parameters
     ----------
     place, lead
         The placement in slots.
     retained
-        What stays for limits, and for want of room on the way.
+        Partitions that stay because of limits, or because disks lack space during the execution.
     """
     proven: list[Problem] = []
     open_: list[Problem] = []
@@ -210,7 +210,7 @@ def factor_problems(
 
 
 def _of_partitions(problem: ReplicasProblem, proven: Problem, which: BoolArray) -> Problem:
-    """A proof about disks, with the partitions that it keeps from what they are to have."""
+    """A proof about disks, with the partitions that miss their number for this reason."""
     number = int(which.sum())
     kept = f"{counted(number)} ({named(problem, which)}) cannot all get the replicas that are asked for"
     proof: dict[str, object] = {**proven.proof, "partitions": number}
@@ -218,7 +218,7 @@ def _of_partitions(problem: ReplicasProblem, proven: Problem, which: BoolArray) 
 
 
 def _too_few(problem: ReplicasProblem, short: BoolArray) -> tuple[BoolArray, list[Problem]]:
-    """Partitions that are to have more replicas than there are brokers that may hold them."""
+    """Partitions with more requested replicas than permitted brokers."""
     arrays, home = problem.arrays, problem.arrays.initial
     open_ = int(arrays.may_receive.sum())
     closed = ((home >= 0) & (home < problem.brokers) & ~arrays.may_receive[home]).sum(axis=1)
@@ -245,7 +245,7 @@ def _too_few(problem: ReplicasProblem, short: BoolArray) -> tuple[BoolArray, lis
 def _no_disk_space(
     problem: ReplicasProblem, short: BoolArray, place: IntArray, lead: IntArray
 ) -> list[Problem]:
-    """More bytes are to be added than all disks together have room for below θ."""
+    """More bytes are to be added than all disks together can hold below θ."""
     arrays = problem.arrays
     if not short.any():
         return []
@@ -254,7 +254,7 @@ def _no_disk_space(
     if (open_ & ~service).any():
         return []
     capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
-    # What is dropped in the same plan makes room.
+    # Dropped replicas of the same plan make space.
     without = Placement(np.where(arrays.initial >= problem.brokers, arrays.initial, place), lead)
     held = problem.load(without)[: problem.brokers, DISK]
     free = float(np.maximum(top[open_] * capacity[open_] - held[open_], 0.0).sum())
@@ -280,7 +280,7 @@ def _no_disk_space(
 
 
 def _crowded(problem: ReplicasProblem, place: IntArray, left: BoolArray, name: str) -> list[Problem]:
-    """Partitions that crowd a rack or a host with the number of replicas that they have now."""
+    """Partitions that exceed the cap of a rack or a host with their current number of replicas."""
     arrays = problem.arrays
     group, cap = getattr(arrays, name), getattr(arrays, f"{name}_cap")
     real = np.where(place < problem.brokers, place, -1)
@@ -346,7 +346,7 @@ class _Narrator:
         }
 
     def __call__(self, i: int) -> ReplicaReason:
-        """The reason of a step; to be asked for one after the other."""
+        """The reason of a step; to be called in the order of steps."""
         problem = self.problem
         kind, p, source, target, role = (int(column[i]) for column in self.steps)
         wanted, name = int(problem.target_factor[p]), problem.snapshot.partitions.name_of(p)
@@ -399,7 +399,7 @@ class _Narrator:
         return f" ({resource_name(name)} {change(float(was[r]), max(0.0, float(now[r])), scale)})"
 
     def _state(self, p: int, b: int) -> str:
-        """Why the replica of a broker goes first, or that its going levels best."""
+        """Why the replica of a broker is dropped: its state, or the best balance."""
         problem = self.problem
         s = int(np.flatnonzero(problem.arrays.initial[p] == b)[0])
         state = problem.snapshot.brokers.state[b]

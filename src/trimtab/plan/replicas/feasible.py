@@ -1,8 +1,8 @@
 """Compiled: the brokers that may hold a partition by every hard rule, found exactly.
 
-Which racks and hosts hold how many replicas is a flow: a broker is an edge from its rack to its host, each
-of which carries so many. Cheapest augmenting paths find the set that copies least, and if they find none
-there is none: that proves a partition to have no lawful place.
+The numbers of replicas on racks and hosts are a flow: a broker is an edge from its rack to its host, and each
+has a capacity. Cheapest augmenting paths find the set with the fewest copies. If they find none, there is
+none: this proves that a partition has no permitted place.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ NOTHING = 1e-12
 
 @leaf
 def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):
-    """Add one broker to the chosen ones, others changing for it, at the least cost; inf if it cannot be.
+    """Add one broker to the chosen ones at the least cost, exchanging others if necessary; inf if impossible.
 
     `nodes` of shape (4, groups): use of racks and hosts, distance of racks and hosts; `links` of shape
     (2, groups): the broker by which each was reached.
@@ -87,7 +87,7 @@ def cheapest_set(rack, host, rack_cap, host_cap, number, cost, fixed, chosen):
     Parameters
     ----------
     cost
-        Shape (brokers,); infinite for those that may not hold it.
+        Shape (brokers,); infinite for brokers that may not hold the partition.
     fixed
         Broker that must be among them, -1 for none.
     chosen
@@ -131,7 +131,7 @@ def _in_sync(g, p, b):
 
 @inner
 def _best_led(g, p, leader, cost, chosen):
-    """The cheapest lawful set with somebody in it who may lead: (cost, who leads); `chosen` is written."""
+    """The cheapest permitted set with a possible leader: (cost, leader); `chosen` is written."""
     rack, host = g.broker_traits[:, RACK], g.broker_traits[:, HOST]
     rack_cap, host_cap = g.rule[p, RACK_CAP], g.rule[p, HOST_CAP]
     number = 0
@@ -148,8 +148,8 @@ def _best_led(g, p, leader, cost, chosen):
                 continue
             if b != leader and not (g.broker_traits[b, LEADS] and (cost[b] >= COPY or _in_sync(g, p, b))):
                 continue
-            # Another leader costs half a copy: it is changed rather than a replica copied, and not for a
-            # little less harm.
+            # Another leader costs half a copy: it is preferred to a copied replica, but not for slightly less
+            # harm.
             total = cheapest_set(rack, host, rack_cap, host_cap, number, cost, b, trial)
             if total + (b != leader) * 0.5 < best:
                 best, who = total + (b != leader) * 0.5, b
@@ -163,20 +163,21 @@ def _best_led(g, p, leader, cost, chosen):
 
 @inner
 def lawful_set(g, p, leader, cost, chosen):
-    """The cheapest lawful brokers that moves can lead to: (cost, who leads), (inf, -1) if there are none.
+    """The cheapest permitted brokers that moves can reach: (cost, leader), (inf, -1) if there are none.
 
     Parameters
     ----------
     leader
         Broker index of the leader as it is, -1 if it is offline.
     cost
-        Shape (brokers,): less than `COPY` for who holds it and may go on, at least that for who may get a
-        copy, infinite for others; restored before returning.
+        Shape (brokers,): below `COPY` for holders that may stay, at least `COPY` for brokers that may receive
+        a copy, infinite for others; restored before returning.
     """
     best, who = _best_led(g, p, leader, cost, chosen)
     if who < 0 or g.rule[p, PINNED] < 0 or leader < 0 or chosen[leader]:
         return best, who
-    # The leader can only leave after a fresh copy has taken another's place, who then comes back or goes too.
+    # The leader can leave only after a fresh copy has replaced another replica, which then returns or leaves
+    # too.
     for b in g.initial[p]:
         if b >= 0 and b != leader and (cost[b] == np.inf or not chosen[b] or g.broker_traits[b, RECEIVES]):
             return best, who
@@ -201,7 +202,7 @@ def lawful_set(g, p, leader, cost, chosen):
 
 @inner
 def _required_replicas(g, p, leader, cost, chosen):
-    """As `_best_led`, with the leader that there is."""
+    """Like `_best_led`, with the current leader."""
     number = 0
     for s in range(g.initial.shape[1]):
         number += g.initial[p, s] >= 0
@@ -214,7 +215,7 @@ def _required_replicas(g, p, leader, cost, chosen):
 
 @inner
 def costs_of(g, p, cost):
-    """Fill in what each broker costs as a holder of the partition, see `lawful_set`."""
+    """Compute the cost of each broker as a holder of the partition, see `lawful_set`."""
     worst = 0.0
     for b in range(len(cost)):
         t = initial_slot(g.initial, p, b)
@@ -233,7 +234,8 @@ def costs_of(g, p, cost):
 
 @inner
 def place_exactly(g, p, leader):
-    """Put the partition where the hard rules allow it at the fewest copies; returns whether there is a place.
+    """Place the partition by the hard rules with the fewest copies; returns whether there is a permitted
+    place.
 
     Parameters
     ----------
@@ -271,10 +273,10 @@ def place_exactly(g, p, leader):
 
 @entry
 def find_places(g, rows, leaders, found):
-    """Say for each partition whether any plan at all could place it by the hard rules.
+    """Determine for each partition whether any plan could place it by the hard rules.
 
-    Counts a broker from whose offline dir the replica has gone, and that has another dir, as able to take it
-    back, by way of a broker that is no holder.
+    A broker with an offline dir and another online dir counts as a possible holder: the replica may return to
+    it by way of another broker.
 
     Parameters
     ----------

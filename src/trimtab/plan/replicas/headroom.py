@@ -1,12 +1,12 @@
-"""Headroom: no plan fills a disk above θ that was not, neither at its end nor on the way there.
+"""Headroom: no plan fills a disk above θ, neither at its end nor during the execution.
 
 Disks are those of the brokers, and of the hosts that declare one.
 
-Room on disks comes before racks and hosts, and before every other goal: a full disk takes its broker down,
-and with it more than one replica. Where what must move finds no room by the rules, racks and hosts give way
-for as few partitions as the excess takes (biggest first), and if that is not enough, replicas stay where they
-are: on a draining broker, or missing on a dead one. The plans of all strategies are held to it (`too_full`);
-only `trim` searches again (`relax_constraints`).
+Room on disks comes before racks and hosts, and before every other goal: a full disk stops its broker, and
+with it more than one replica. If replicas that must move find no space by the rules, racks and hosts are
+relaxed for as few partitions as necessary (biggest first). If that is not enough, replicas stay in place: on
+a draining broker, or missing on a dead one. This applies to the plans of all strategies (`too_full`); only
+`trim` searches again (`relax_constraints`).
 """
 
 from collections.abc import Callable
@@ -23,15 +23,17 @@ from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.replicas.problem import ReplicasProblem
 
 ROUNDS = 3
-"""Searches again for each thing that gives way; each round takes three times the excess of the one before."""
+"""Maximum number of searches for each relaxed rule; each round covers three times the excess of the previous
+one.
+"""
 
 ROUNDING = 1 + 1e-9
 
 
 def ceiling(problem: ReplicasProblem) -> FloatArray:
-    """Shape (disks,): the most that each may hold, infinite where that is not limited; brokers, then hosts.
+    """Shape (disks,): limit of each disk, infinite if not limited; brokers, then hosts.
 
-    θ (the whole disk, if nobody asks for θ), or what it holds already where that is more.
+    θ (the whole disk if θ is no goal), or the current content if that is more.
     """
     asked = _required_theta(problem)
     theta = problem.settings.theta[DISK] if asked else 1.0
@@ -46,7 +48,7 @@ def ceiling(problem: ReplicasProblem) -> FloatArray:
 def relax_constraints(
     problem: ReplicasProblem, placement: Placement, search: Callable[[ReplicasProblem], Placement]
 ) -> Placement:
-    """The placement, or one found anew for which rules on racks and hosts, then moves that must be, gave way.
+    """The placement, or a new one with relaxed rules on racks and hosts, or with fewer necessary moves.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ def relax_constraints(
 
 
 def too_full(problem: ReplicasProblem, steps: StepArrays) -> IntArray:
-    """Partitions a step of which fills a disk above its ceiling, when the steps are made one after the other.
+    """Partitions with a step that fills a disk above its ceiling, if the steps are made one after the other.
 
     A copy is on its new broker before it leaves the old one.
     """
@@ -94,7 +96,7 @@ def too_full(problem: ReplicasProblem, steps: StepArrays) -> IntArray:
 
 
 def reverted(problem: ReplicasProblem, placement: Placement, rows: IntArray) -> Placement:
-    """The placement with some partitions where the snapshot has them.
+    """The placement with some partitions reverted to the snapshot.
 
     A leader of these that must leave, or that is missing, is still replaced by a replica in sync that may
     lead. Leaders of other partitions stay as the placement has them: limits may have left them out.
@@ -106,7 +108,7 @@ def reverted(problem: ReplicasProblem, placement: Placement, rows: IntArray) -> 
 
 
 def with_leaders_moved(problem: ReplicasProblem, placement: Placement) -> Placement:
-    """The placement with leaders handed over where they stay on a broker that must lose them.
+    """The placement with leader transfers away from brokers that must lose their leaders.
 
     The new leader is a replica in sync that may lead, on the broker with most room below θ. A partition
     without any leader gets one even if no broker has room; nothing is copied.
@@ -149,7 +151,7 @@ def with_leaders_moved(problem: ReplicasProblem, placement: Placement) -> Placem
 
 
 def held_back(problem: ReplicasProblem, rows: IntArray) -> Problem | None:
-    """The problem that says which partitions stay home because a disk would be filled for them."""
+    """The problem of partitions that stay because a disk would be filled for them."""
     if not len(rows):
         return None
     first = problem.snapshot.partitions.name_of(int(rows[0]))
@@ -166,12 +168,13 @@ def held_back(problem: ReplicasProblem, rows: IntArray) -> Problem | None:
 
 
 def insufficient_space(problem: ReplicasProblem, place: IntArray) -> tuple[list[Problem], BoolArray]:
-    """Racks, hosts or clusters whose disks cannot hold within θ what the rules ask of them, with the choices.
+    """Racks, hosts or clusters whose disks cannot hold the replicas required by the rules within θ, with the
+    remedies.
 
     Parameters
     ----------
     place
-        The final placement: what it gave up is told, and the partitions that gave way are returned.
+        The final placement: the problems name the relaxed rules, and the affected partitions are returned.
 
     Returns
     -------
@@ -209,8 +212,8 @@ def _shortage(
 ) -> Problem | None:
     """The problem of a group that must hold more than θ of its disks by the rules; None if it need not.
 
-    A partition must have there what all other groups may not take: its replicas, less the caps of the others
-    (or the brokers in them, where those are fewer).
+    The necessary number of replicas there is the partition's replicas, less the caps of the other groups (or
+    the brokers in them, where those are fewer).
     """
     snapshot, arrays = problem.snapshot, problem.arrays
     brokers, theta = snapshot.brokers, problem.settings.theta[DISK]
@@ -297,7 +300,7 @@ def too_few_holders(problem: ReplicasProblem, copies: IntArray) -> Problem | Non
     held = problem.load(Placement(arrays.initial, problem.first_lead))[:brokers, DISK]
     most = theta * capacity * ROUNDING
     if problem.scoped or problem.resizes or "theta" not in problem.settings.goals:
-        # Nobody has to come down to θ.
+        # No broker must be reduced to θ.
         most = np.maximum(most, held * ROUNDING)
     room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
@@ -344,7 +347,9 @@ def too_few_holders(problem: ReplicasProblem, copies: IntArray) -> Problem | Non
 
 
 def too_big(problem: ReplicasProblem) -> tuple[float, BoolArray]:
-    """The most that a broker open for replicas may hold within θ, and shape (partitions,): those above it."""
+    """The largest capacity within θ of a broker open for replicas, and shape (partitions,): partitions above
+    it.
+    """
     open_, counted = problem.arrays.may_receive[: problem.brokers], problem.counted[: problem.brokers, DISK]
     if not _required_theta(problem) or not open_.any() or (open_ & ~counted).any():
         return np.inf, np.zeros(len(problem.arrays.size), dtype=np.bool_)
@@ -380,7 +385,7 @@ def _required_theta(problem: ReplicasProblem) -> bool:
 
 
 def _hosts(problem: ReplicasProblem) -> Hosts | None:
-    """The hosts, if some declare a disk of their own, and anybody asks."""
+    """The hosts, if some declare a disk of their own and a goal applies to them."""
     if problem.carriers.hosts is None and not problem.scoped:
         return None
     hosts = hosts_of(problem.snapshot)
@@ -410,7 +415,7 @@ def _peak(problem: ReplicasProblem, placement: Placement) -> float:
 def _arrivals_in_excess(
     problem: ReplicasProblem, placement: Placement, may: BoolArray, share: float
 ) -> IntArray:
-    """Partitions that arrived on disks above their ceilings: the biggest, as many as the excess takes.
+    """Partitions that arrived on disks above their ceilings: the biggest, as many as cover the excess.
 
     Parameters
     ----------
@@ -453,7 +458,7 @@ def _available_spread(problem: ReplicasProblem, rows: IntArray) -> ReplicasProbl
 
 
 def _copied_to_lead(problem: ReplicasProblem) -> BoolArray:
-    """Partitions of which a copy is made only because their leader is demoted."""
+    """Partitions with a copy that is made only because their leader is demoted."""
     return np.asarray(problem.demoted & ~problem.arrays.leaving.any(axis=1))
 
 

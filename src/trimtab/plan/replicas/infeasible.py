@@ -1,4 +1,4 @@
-"""Partitions that break a hard goal in the end, and whether any plan could have done better."""
+"""Partitions that violate a hard goal at the end, and whether another plan could do better."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def hard_problems(
     load: FloatArray,
     retained: PinnedPartitions,
 ) -> tuple[list[Problem], list[Problem]]:
-    """Problems proven to be beyond every plan, and those that this one only leaves undone.
+    """Problems that no plan can solve, and those that only this plan leaves unsolved.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def hard_problems(
     load
         Shape (brokers, resources): its load.
     retained
-        What stays for limits, and for want of room on the way.
+        Partitions that stay because of limits, or because disks lack space during the execution.
     """
     arrays, settings = problem.arrays, problem.settings
     if settings.intra_broker_only and not settings.fix_offline_replicas:
         return [], []
-    # A replica remains wherever its broker is in the list: slots can be exchanged, and nothing moves.
+    # A replica stays if its broker is in the final list, in whatever slot.
     remain = arrays.leaving & (place[:, None, :] == arrays.initial[:, :, None]).any(axis=2)
     rows = np.arange(len(place))
     ids = problem.snapshot.brokers.id
@@ -138,7 +138,7 @@ def hard_problems(
 
 
 def copies_in_service(problem: ReplicasProblem) -> IntArray:
-    """Shape (partitions,): copies that brokers in service must hold once all that can leave has left."""
+    """Shape (partitions,): copies that brokers in service must hold after all possible departures."""
     arrays = problem.arrays
     leaves = arrays.leaving & arrays.movable[:, None]
     stays = problem.snapshot.brokers.in_service[arrays.initial]
@@ -148,7 +148,7 @@ def copies_in_service(problem: ReplicasProblem) -> IntArray:
 def _remaining(
     problem: ReplicasProblem, remain: BoolArray, leader: IntArray, demoted: BoolArray
 ) -> list[Problem]:
-    """For each broker that is to be emptied or to lead nothing, what remains on it, counted and named."""
+    """For each drained or demoted broker, the remaining replicas or leaders, counted and named."""
     brokers, home = problem.snapshot.brokers, problem.arrays.initial
     found = []
     # Few brokers are concerned, and a look at each of them takes time with all partitions.
@@ -173,7 +173,7 @@ def _remaining(
 def _remains(
     problem: ReplicasProblem, broker: int, held: BoolArray, leads: BoolArray, goal: str, context: str
 ) -> Problem:
-    """What remains on one broker that one request wants away."""
+    """The remaining replicas or leaders of one request on one broker."""
     what = []
     if held.any():
         what.append(f"holds {int(held.sum())} replica{'s' if held.sum() != 1 else ''}")
@@ -208,7 +208,7 @@ def _excluded(problem: ReplicasProblem, which: BoolArray) -> list[Problem]:
 
 @dataclass(frozen=True, eq=False)
 class _UnmovedPartitions:
-    """Partitions for which there may be a way that this plan does not go, told by what is known of why."""
+    """Partitions that another plan might move, grouped by the known cause."""
 
     problem: ReplicasProblem
     place: IntArray
@@ -216,7 +216,7 @@ class _UnmovedPartitions:
     pinned: PinnedPartitions
 
     def problems(self, which: BoolArray, what: str, goal: str) -> list[Problem]:
-        """The problems, one for each cause; `what` has places for words that depend on the number."""
+        """The problems, one for each cause; `what` has placeholders for words that depend on the number."""
         found = []
         rest = which.copy()
         for cause, rows, text in (
@@ -298,7 +298,7 @@ def _placeable(
 
 
 def _left_behind(problem: ReplicasProblem, left: BoolArray) -> list[Problem]:
-    """Replicas that no plan gets off the brokers that they must leave, by why."""
+    """Replicas that no plan can move from the brokers that they must leave, by cause."""
     arrays = problem.arrays
     orphaned = left & problem.orphaned
     rest = left & ~orphaned
@@ -368,7 +368,7 @@ def _conflict(problem: ReplicasProblem, which: BoolArray, why: str, proof: dict[
 
 
 def counted(number: int) -> str:
-    """So many partitions, in words."""
+    """A number of partitions as text."""
     return f"{number} partition{'s' if number != 1 else ''}"
 
 

@@ -1,9 +1,9 @@
-"""Compiled: the fewest steps that lead to a final placement, and the order of all steps.
+"""Compiled: the fewest steps to a final placement, and the order of all steps.
 
-A leader that leaves hands its role over before it goes, or takes it along when it is first in the list and
-its destination shall lead. The order keeps that of each partition, and no broker above its ceiling if
-avoidable: leaderships first, then what must leave, then the rest from the most loaded brokers on. A move
-waits while its destination, or the host of that, would pass its limit on the way.
+A leader that leaves transfers its role before, or keeps it if it is first in the list and its destination is
+to lead. The order preserves that of each partition, and keeps brokers below their ceilings if possible:
+leaderships first, then replicas that must leave, then the rest from the most loaded brokers on. A move waits
+while its destination, or the host of that, would exceed its limit meanwhile.
 """
 
 from typing import NamedTuple
@@ -48,7 +48,7 @@ def _among(row, b):
 
 @leaf
 def _ready(a, p, b):
-    """True if `b` may take the lead at once."""
+    """True if `b` may become leader immediately."""
     if not a.may_lead[b]:
         return False
     for s in range(a.initial.shape[1]):
@@ -59,7 +59,7 @@ def _ready(a, p, b):
 
 @leaf
 def _substitute_leader(a, p, row, final, but):
-    """A member that may lead at once, preferably one that stays; -1 if none."""
+    """A member that may become leader immediately, preferably one that stays; -1 if none."""
     spare = -1
     for b in row:
         if b < 0 or b == but or not _ready(a, p, b):
@@ -73,7 +73,9 @@ def _substitute_leader(a, p, row, final, but):
 
 @leaf
 def _partner(a, leaving, arriving, taken):
-    """Index of the arriving broker that takes the place of `leaving`: same host, same rack, any."""
+    """Index of the arriving broker that replaces `leaving`: preferably on the same host, then in the same
+    rack.
+    """
     best = -1
     closest = -1
     for j in range(len(arriving)):
@@ -110,14 +112,14 @@ def _write(out, n, kind, p, source, target, role):
 
 @leaf
 def _pass_lead(out, n, p, row, leader, b):
-    """Let `b` lead: Kafka prefers whoever is first in the list, so it comes to the front."""
+    """Make `b` leader: Kafka prefers the first of the list, so `b` moves to the front."""
     _to_front(row, b)
     return _write(out, n, LEADER_STEP, p, leader, b, 0)
 
 
 @leaf
 def _start(home, final, row, arriving, taken):
-    """Begin a partition: its list as it is, and the brokers that are new to it; returns how many."""
+    """Start a partition: its current list, and the brokers that are new to it; returns their number."""
     m = 0
     for i in range(len(row)):
         row[i] = home[i]
@@ -132,10 +134,10 @@ def _start(home, final, row, arriving, taken):
 
 @leaf
 def _makes_room(a, row, final, leader, in_slot_of_aim):
-    """The replica whose place the next leader takes first, so that the old one can go.
+    """The replica that the next leader replaces first, so that the old leader can move.
 
-    One that leaves anyway; else the one in the next leader's slot; and if that is the leader itself, any that
-    may come back.
+    One that leaves anyway; otherwise the one in the next leader's slot; if that is the leader itself, any
+    that may return.
     """
     for b in row:
         if b >= 0 and b != leader and not _among(final, b):
@@ -149,7 +151,7 @@ def _makes_room(a, row, final, leader, in_slot_of_aim):
 
 @leaf
 def _lead_from_outside(a, out, n, p, row, final, leader, aim, in_slot_of_aim, arriving, taken):
-    """Copy to `aim` first, nobody else being able to lead while the leader's replica moves."""
+    """Copy to `aim` first, because no other replica can lead while the leader's replica moves."""
     away = _makes_room(a, row, final, leader, in_slot_of_aim)
     n = _write(out, n, REPLICA_STEP, p, away, aim, 0)
     for i in range(len(row)):
@@ -158,7 +160,7 @@ def _lead_from_outside(a, out, n, p, row, final, leader, aim, in_slot_of_aim, ar
             break
     for j in range(len(arriving)):
         if arriving[j] == aim:
-            # Who made room without having to leave comes back, in place of another that leaves.
+            # A replica that made space without having to leave returns in place of another that leaves.
             if _among(final, away):
                 arriving[j] = away
             else:
@@ -168,7 +170,7 @@ def _lead_from_outside(a, out, n, p, row, final, leader, aim, in_slot_of_aim, ar
 
 @leaf
 def _relocate(a, out, n, p, row, final, leader, aim, carries, arriving, taken):
-    """Move every replica that leaves to a broker that is new; returns (next step, leader).
+    """Move every leaving replica to a new broker; returns (next step, leader).
 
     The leader's goes to `aim` with its role where it `carries` that.
     """
@@ -199,7 +201,7 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
     out, rows, leaders
         Written: see `PartitionPath`.
     arriving, taken
-        Shape (width,): brokers new to the partition, and which of them replaced another; room to work in.
+        Shape (width,): brokers new to the partition, and whether each has replaced another; scratch arrays.
     """
     n = 0
     for c in range(len(chosen)):
@@ -210,7 +212,8 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
         aim = final[lead[p]] if lead[p] >= 0 else -1
         m = _start(a.initial[p], final, row, arriving, taken)
         if aim >= 0 and home_lead[p] < 0:
-            # The leader is offline: whoever may lead at once does, before anything is copied.
+            # The leader is offline: a replica that may lead immediately becomes leader before anything is
+            # copied.
             b = aim if _among(row, aim) else _substitute_leader(a, p, row, final, -1)
             if b >= 0:
                 n = _pass_lead(out, n, p, row, leader, b)
@@ -291,7 +294,9 @@ def changed_partitions(home: IntArray, first_leader: IntArray, place: IntArray, 
 
 
 DISK_WEIGHT = 1e3
-"""Where every step passes some ceiling, disks come last: a full one takes its broker down."""
+"""If every step exceeds a ceiling, disks have the lowest priority for exceeding: a full disk stops its
+broker.
+"""
 
 
 @leaf
@@ -325,7 +330,7 @@ def _over(a, usage, ceiling, kind, p, row, role):
     worst = 0.0
     for r in range(usage.shape[1]):
         change = a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r]
-        # A column that falls passes nothing, even where it is still above its ceiling.
+        # A falling column exceeds nothing, even if it is still above its ceiling.
         if change <= 0.0:
             continue
         over = usage[row, r] + change * a.inverse[row, r] - ceiling[row, r]
@@ -351,7 +356,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
     usage
         Shape (rows, columns), at the start; changed.
     ceiling
-        Shape (rows, columns): what no broker and no host should pass on the way.
+        Shape (rows, columns): limits of brokers and hosts during the execution.
     priority
         All steps, most urgent first.
 
@@ -391,7 +396,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
             order[n] = i
             n += 1
         if kept == count:
-            # Everything waits for something else: the step that passes its ceiling least goes first.
+            # All steps wait for each other: the step that exceeds its ceiling least is first.
             i = least_at
             apply_step(a, usage, kind[i], partition[i], source[i], target[i], role[i], 1.0)
             done[i] = True

@@ -1,9 +1,8 @@
 """From the final placement of a strategy to its plan: moves with reasons, costs, bound and prediction.
 
-Where the goal `preferred_order` is asked for, replica lists are put in order: whoever leads becomes the
-first, without a copy and without another leader. Kafka prefers the first of the list. A leader that is not,
-as after a broker has died and come back, loses its role at the next election of preferred leaders, whatever
-the load says.
+With the goal `preferred_order`, replica lists are reordered: the leader becomes the first, without a copy and
+without another leader. Kafka prefers the first of the list. A leader that is not first, as after a broker has
+died and returned, loses its role at the next election of preferred leaders, regardless of load.
 """
 
 from dataclasses import dataclass, replace
@@ -53,9 +52,9 @@ ORDER_GOAL = "preferred_order"
 
 
 def misordered(problem: ReplicasProblem, rows: IntArray, leaders: IntArray) -> IntArray:
-    """Partitions whose leader is not the first of its list, ascending; none if nobody asks.
+    """Partitions whose leader is not the first of its list, ascending; none without the goal.
 
-    Excluded topics keep their order, and nobody is preferred who is to lead nothing.
+    Excluded topics keep their order, and a demoted broker is never preferred.
 
     Parameters
     ----------
@@ -99,7 +98,7 @@ def order_reason(name: str, broker: int, first: int) -> ReplicaReason:
 
 @dataclass(frozen=True, eq=False)
 class PlanPath:
-    """The way to a placement: steps in order, and the load at its end; partitions in `held` found no room."""
+    """The path to a placement: steps in order, and the final load; partitions in `held` found no space."""
 
     placement: Placement
     steps: StepArrays
@@ -125,16 +124,16 @@ def plan_of(
 ) -> Plan:
     """Steps, reasons, cost, predictions and verdict of a placement.
 
-    Partitions of which a copy would fill a disk above θ on the way stay where they are.
+    Partitions stay in place if a copy would fill a disk above θ during the execution.
 
     Parameters
     ----------
     cut
-        What limits on bytes and moves left out.
+        Problem of moves left out by limits on bytes and moves.
     dear
-        Says that copies cost too much for what they gain, and are left out.
+        Problem of copies left out because they cost too much for their gain.
     path
-        The way to the placement, if it is known already.
+        The path to the placement, if it is known already.
     """
     snapshot, settings = problem.snapshot, problem.settings
     brokers, load_before = snapshot.brokers, snapshot.broker_load()
@@ -191,7 +190,7 @@ def _first_usage(problem: ReplicasProblem) -> FloatArray:
 
 
 def path_of(problem: ReplicasProblem, placement: Placement) -> PlanPath:
-    """The way to a placement, or to as much of it as no disk is too full for."""
+    """The path to a placement, or to the part of it for which disks have space."""
     snapshot, usage = problem.snapshot, _first_usage(problem)
     held = np.zeros(0, dtype=np.int32)
     while True:
@@ -231,7 +230,7 @@ def cost_of(moves: tuple[ReplicaMove, ...]) -> ReplicaCost:
 
 
 def _ceiling(problem: ReplicasProblem, before: FloatArray, after: FloatArray) -> FloatArray:
-    """The most that brokers should bear on the way: θ (or capacity), or start or end if that is higher."""
+    """The limit of brokers' load during the execution: θ (or capacity), or start or end if that is higher."""
     asked = "theta" in problem.settings.goals
     top = np.array(problem.settings.theta if asked else [1.0] * len(RESOURCES))
     brokers, width = problem.counted.shape
@@ -245,7 +244,7 @@ def _in_order(
     """The steps in the order of execution."""
     leaving = ~problem.snapshot.brokers.in_service[np.maximum(steps.source, 0)]
     if problem.resizes:
-        # What is dropped makes room for what is added.
+        # Dropped replicas make space for added ones.
         leaving = steps.target >= problem.brokers
     resources = problem.counted.shape[1]
     distance = np.maximum(usage - goal.high, 0.0)[:, :resources].sum(axis=1)
@@ -394,7 +393,7 @@ def _assignments(problem: ReplicasProblem, path: PlanPath) -> tuple[ReplicaAssig
 
 
 def _dir_prediction(problem: ReplicasProblem, log_dir_schedule: LogDirSchedule) -> DirPrediction | None:
-    """The measures of the log dirs; None where none counts, or nobody asks for them."""
+    """The measures of the log dirs; None if none counts, or without a goal for them."""
     if log_dir_schedule.data is None or not log_dir_schedule.data.is_goal:
         return None
     idle = problem.settings.min_utilization
@@ -413,7 +412,7 @@ def _bound(
     )
     if goals_met or bound.bytes <= cost.bytes:
         return bound
-    # Fewer bytes than the goals would take: no bound on this plan, so none above its cost is claimed.
+    # Fewer bytes than the goals need: the bound does not apply, so none above the plan's cost is claimed.
     return replace(
         bound,
         bytes=cost.bytes,

@@ -1,7 +1,7 @@
 """A snapshot and its settings as the problem that a search works on.
 
-The problem knows what bears load (brokers, their hosts, and the numbers of replicas and leaders), which
-brokers are drained, demoted or filled, and which partitions may move.
+The problem contains the carriers of load (brokers, their hosts, and the numbers of replicas and leaders), the
+drained, demoted and filled brokers, and the movable partitions.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -49,7 +49,7 @@ SCOPED_GOALS = ("rack", "host", "theta")
 def with_overrides(
     snapshot: ReplicasSnapshot, settings: ReplicasSettings
 ) -> tuple[ReplicasSnapshot, ReplicasSettings]:
-    """The snapshot with the states and the load asked for, and the settings with the goals that are left.
+    """The snapshot with the requested states and load, and the settings with the remaining goals.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def with_overrides(
 
 
 def _reject_unknown(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> None:
-    """Refuse names that the snapshot does not have: an exclusion that excludes nothing has no effect."""
+    """Reject names that the snapshot does not have: a mistyped exclusion would have no effect."""
     topics, brokers = snapshot.partitions.topics, snapshot.brokers.id.tolist()
     at = snapshot.reference.taken_at
     for name in ("excluded_topics", "balanced_topics"):
@@ -105,7 +105,7 @@ class LoadCarriers:
     Attributes
     ----------
     hosts
-        None where they bear no load of their own, or `host_load` is not asked for.
+        None if they have no load of their own, or `host_load` is not requested.
     use
         Shape (partitions, 2, columns): load of follower and leader; resources first, then numbers.
     inverse
@@ -138,7 +138,7 @@ class LoadCarriers:
         return host_theta(self.hosts, self.host_goals)
 
     def load(self, load: FloatArray, replicas: IntArray, leader: IntArray) -> FloatArray:
-        """Shape (rows, columns): what every row bears.
+        """Shape (rows, columns): load of every row.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class LoadCarriers:
         bare
             Those of brokers and resources.
         carried
-            Shape (rows, columns): the load that the mean is taken from.
+            Shape (rows, columns): the load from which the mean is computed.
         share
             Of ε.
         stretch
@@ -211,7 +211,7 @@ class LoadCarriers:
         )
 
     def ceiling(self, bare: FloatArray, before: FloatArray, after: FloatArray) -> FloatArray:
-        """The most that rows should bear on the way; numbers have no such limit.
+        """The limit of every row during the execution; counts have no such limit.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class LoadCarriers:
 def load_carriers(
     snapshot: ReplicasSnapshot, settings: ReplicasSettings, use: FloatArray, inverse: FloatArray
 ) -> LoadCarriers:
-    """The rows and columns that the settings ask for.
+    """The rows and columns of the requested goals.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def load_carriers(
             np.concatenate([use, np.stack(number_loads(snapshot, settings), axis=1)], axis=2)
         )
         capacity = number_capacity(snapshot, settings)
-        # Who is not counted has a number all the same, which nobody limits.
+        # Brokers that are not counted have a number too, without a limit.
         inverse = np.hstack([inverse, np.where(np.isfinite(capacity), 1.0 / capacity, 0.0)])
     if hosts is not None:
         host_row = np.where(hosts.of >= 0, hosts.of + len(inverse), -1).astype(np.int32)
@@ -266,7 +266,7 @@ def _joined(first: UsageLimits, second: UsageLimits, axis: int) -> UsageLimits:
 
 
 OF_LEADERS = (CPU, NETWORK_OUT)
-"""Resources of which a demoted broker need not use as much as the others."""
+"""Resources that a demoted broker may use less than the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,15 +281,15 @@ class ReplicasProblem:
         Shape (partitions,): slot of `home` whose replica leads now, -1 where none does, its broker is dead or
         is to lead nothing: then whoever may lead at once does before anything is copied.
     counted
-        Shape (brokers, resources): brokers and resources that θ and ε are about.
+        Shape (brokers, resources): brokers and resources to which θ and ε apply.
     excluded
-        Shape (partitions,): its topic is excluded, or nothing is to leave its broker.
+        Shape (partitions,): its topic is excluded, or no replica may leave its broker.
     orphaned
-        Shape (partitions,): nobody online holds its data in sync, so neither leader nor copy can be made.
+        Shape (partitions,): no online replica is in sync, so neither a leader nor a copy is possible.
     racks, hosts
         How many groups the brokers in service form.
     demoted
-        Shape (partitions,): its leader is to lead nothing.
+        Shape (partitions,): its leader is on a demoted broker.
     needed
         Shape (partitions,): a replica must leave its broker, or the partition needs another leader, excluded
         or not. Where a plan is scoped, `arrays.movable` holds only such partitions.
@@ -301,9 +301,10 @@ class ReplicasProblem:
         Where another replication factor is asked for (`trimtab.plan.replicas.factor`), shape
         (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
     vacancies
-        How many of the last brokers are none: replicas wait there to be added, or end there when dropped.
+        Number of vacancies, which are the last brokers: replicas wait there to be added, or end there when
+        dropped.
     topics
-        Those that goals per topic are about; None where no such goal is asked for.
+        Topics of the goals per topic; None without such goals.
     """
 
     snapshot: ReplicasSnapshot
@@ -330,7 +331,7 @@ class ReplicasProblem:
 
     @property
     def resizes(self) -> bool:
-        """Whether the plan is for another replication factor, and for nothing else."""
+        """Whether the plan only changes the replication factor."""
         return len(self.target_factor) > 0
 
     @property
@@ -359,7 +360,7 @@ class ReplicasProblem:
 
     @property
     def wide(self) -> ReplicasArrays:
-        """`arrays` with the rows and columns of `bearers`."""
+        """`arrays` with the rows and columns of `carriers`."""
         return self.arrays._replace(use=self.carriers.use, inverse=self.carriers.inverse)
 
     @property
@@ -369,7 +370,7 @@ class ReplicasProblem:
 
     @property
     def biggest_first(self) -> IntArray:
-        """All partitions, those of which a copy is dearest first; partitions that only change leader last."""
+        """All partitions, the most expensive copies first; partitions that only change leader last."""
         only_demoted = self.demoted & ~self.arrays.leaving.any(axis=1)
         return np.lexsort((-self.arrays.price, only_demoted)).astype(np.int32)
 
@@ -406,10 +407,10 @@ class ReplicasProblem:
         return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.initial[:, None, :]).any(axis=2))
 
     def copies(self, place: IntArray, of: IntArray | slice = slice(None)) -> IntArray:
-        """Shape (places,): copies that the way to each place takes, of all partitions or of those in `of`.
+        """Shape (places,): copies on the path to each place, of all partitions or of those in `of`.
 
-        A leader that is not first in its list, and for which nobody can stand in, goes after another replica
-        has made room for its successor. That is one copy more where this replica comes back.
+        A leader that is not first in its list and has no substitute moves after another replica has made
+        space for its successor. That is one more copy if this replica returns.
         """
         home, pinned = self.arrays.initial[of], self.arrays.pinned[of]
         same = place[:, :, None] == home[:, None, :]
@@ -423,11 +424,11 @@ class ReplicasProblem:
         return self.snapshot.broker_load(placement.place, placement.leader)
 
     def carried_load(self, placement: Placement) -> FloatArray:
-        """Load of all that is balanced, shape (rows, columns) of `bearers`."""
+        """Load of all rows and columns, shape (rows, columns) of `carriers`."""
         return self.carriers.load(self.load(placement), placement.place, placement.leader)
 
     def usage(self, placement: Placement) -> FloatArray:
-        """Utilisation of all that is balanced, shape (rows, columns) of `bearers`."""
+        """Utilisation of all rows and columns, shape (rows, columns) of `carriers`."""
         return np.asarray(self.carried_load(placement) * self.carriers.inverse)
 
     def changed(self, placement: Placement) -> BoolArray:
@@ -445,8 +446,8 @@ class ReplicasProblem:
         Parameters
         ----------
         carried
-            Shape (rows, columns) of `bearers`. The mean is taken from it, so it should be that of the
-            placement aimed at.
+            Shape (rows, columns) of `carriers`. The mean is computed from it, so it should be that of the
+            target placement.
         """
         brokers, resources = self.counted.shape
         bare = self.bare_limits(carried[:brokers, :resources], share)
@@ -458,30 +459,30 @@ class ReplicasProblem:
         Parameters
         ----------
         stretched
-            Whether ε reaches further where rules keep brokers from it.
+            Whether ε is widened where rules prevent it.
         """
         goals = self.goals
         mean, width = self.mean(load), load.shape[1]
         most, least = self.shares.stretch
         stretch = (most[:, :width], least[:, :width]) if stretched else None
         found = limits_around(mean, self.counted, goals.theta, goals.epsilon, goals.idle, stretch, share)
-        # A broker that leads nothing cannot carry its share of what leaders carry.
+        # A demoted broker cannot carry its share of the leaders' load.
         found.low[self.relieved] = -np.inf
         found.high[self.relieved] = found.theta[self.relieved]
         if not self.scoped:
             return found
-        # A broker that is above θ already need not come down, and must not rise.
+        # A broker above θ need not be reduced, and must not rise.
         theta = np.where(np.isfinite(found.theta), np.maximum(found.theta, self.first_usage), np.inf)
         return found._replace(theta=theta, high=np.where(np.isfinite(found.high), theta, np.inf))
 
     @cached_property
     def shares(self) -> MinimumShares:
-        """What rules on racks, hosts and replicas make brokers carry."""
+        """The load that rules on racks, hosts and replicas force on brokers."""
         inverse, service = self.carriers.inverse[: len(self.counted)], self.snapshot.brokers.in_service
         known = np.asarray((inverse[service] > 0).all(axis=0))
         if self.resizes or not service.any():
             known[:] = False
-        # Racks and hosts are not asked of excluded topics.
+        # Goals for racks and hosts do not apply to excluded topics.
         rack_cap, host_cap = (
             np.where(self.excluded, UNBOUNDED, cap).astype(np.int32)
             for cap in (self.arrays.rack_cap, self.arrays.host_cap)
@@ -495,7 +496,7 @@ class ReplicasProblem:
 
     @property
     def goals(self) -> Goals:
-        """θ and ε as they are asked of this snapshot."""
+        """θ and ε that apply to this snapshot."""
         return goals_of(self.settings, RESOURCES, self.snapshot.quality.nominal_capacity)
 
 
@@ -507,11 +508,11 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Repl
     PlanError
         If a broker that the settings name is not there.
     """
-    # A copy takes what lies there now, whatever load the plan is made for.
+    # A copy has the current size, whatever load the plan is made for.
     size = np.maximum(snapshot.partitions.leader_load[:, DISK], snapshot.partitions.follower_load[:, DISK])
     snapshot, settings = with_overrides(snapshot, settings)
     if "host_load" in settings.goals and hosts_of(snapshot) is None:
-        # Nothing to be asked, and so nothing to be told of.
+        # Without goals there is nothing to report.
         settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "host_load"))
     brokers, parts = snapshot.brokers, snapshot.partitions
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
@@ -543,7 +544,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Repl
     needed = leaving.any(axis=1) | leaderless | relieved
     scoped = settings.is_scoped and not settings.replication_factor
     free = ~excluded & ~orphaned
-    # Where nobody leads and nobody is asked to, there is nothing to copy from.
+    # Without a current or new leader there is no source for copies.
     free &= (home_lead >= 0) | needed
     # A leader of an excluded topic is chosen among its replicas; none is copied for that.
     led_in_place = ~leaderless | leaving.any(axis=1) | (ready & may_lead[home]).any(axis=1)
@@ -552,7 +553,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Repl
     caps = {}
     for name, group, groups in (("rack", rack, racks), ("host", host, hosts)):
         cap = group_cap(name, settings, factor, groups)
-        # What stays is spread as before where nobody asks for more.
+        # Without a goal, replicas that stay keep their spread.
         caps[name] = np.where(excluded | scoped, raised_caps(cap, group, home, held & ~leaving), cap)
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
     bearers = load_carriers(snapshot, settings, use, np.ascontiguousarray(inverse))

@@ -8,7 +8,7 @@ from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.reasons import EPSILON_GOAL, OWN_GOALS, ROOM_GOAL, THETA_GOAL, load_goal
 
 DRAIN_GOAL, OFFLINE_GOAL, RACK_GOAL, HOST_GOAL, DEMOTE_GOAL = range(OWN_GOALS, OWN_GOALS + 5)
-"""What a step serves besides load."""
+"""Goals of a step besides load."""
 
 STATE_REJECTED, SIBLING_REJECTED, GROUP_REJECTED, LIMIT_REJECTED = range(4)
 
@@ -34,7 +34,7 @@ def _limited(a, usage, ceiling, p, row, role):
 
 @leaf
 def _reject(a, usage, ceiling, place, p, source, target, role, counts):
-    """Count the brokers, other than source and target, that could not have been the destination, by why."""
+    """Count the brokers, other than source and target, that were no possible destination, by rule."""
     width = place.shape[1]
     for b in range(len(a.may_receive)):
         if b == source or b == target:  # noqa: SIM109 - compiled
@@ -68,7 +68,7 @@ def _reject(a, usage, ceiling, place, p, source, target, role, counts):
 
 @leaf
 def _placement_goal(a, place, p, source, target, held, draining, measure):
-    """Goal code of a replica step that the hard goals ask for, -1 if they do not; fills `measure`."""
+    """Goal code of a replica step that hard goals require, -1 otherwise; fills `measure`."""
     for s in range(place.shape[1]):
         if a.initial[p, s] == source and a.leaving[p, s]:
             measure[0], measure[1], measure[2] = held[source], held[source] - 1.0, 0.0
@@ -86,7 +86,7 @@ def _placement_goal(a, place, p, source, target, held, draining, measure):
 
 @entry
 def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held, out):
-    """Walk through the steps and say what each is for.
+    """Walk through the steps and record the goal of each.
 
     Parameters
     ----------
@@ -132,14 +132,14 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
             _reject(a, usage, ceiling, place, p, source, target, role, out.rejected[i])
             out.goal[i] = _placement_goal(a, place, p, source, target, held, draining, out.measure[i])
             if demoted[p] and out.goal[i] < 0:
-                # Before anybody leads in its stead: a copy that can.
+                # A copy that can lead is needed before another replica leads.
                 out.goal[i] = DEMOTE_GOAL
                 demoted[p] = role != 1
         apply_step(a, usage, steps.kind[i], p, source, target, role, 1.0)
         if out.goal[i] < 0:
             load_goal(out, i, limits, before, usage, source, target)
             if reached >= 0 and out.goal[i] != THETA_GOAL:
-                # What a broker does not need, or not for its θ, its host may.
+                # A step that the broker does not need, or not for its θ, may serve its host.
                 told = out.goal[i]
                 load_goal(out, i, limits, of_hosts, usage, left, reached)
                 if out.goal[i] == ROOM_GOAL or (told == EPSILON_GOAL and out.goal[i] != THETA_GOAL):
@@ -182,7 +182,7 @@ def _write_count(table, t, what, b, change, other, out, i):
 
 @entry
 def topic_reasons(table, row, limits, steps, out):
-    """Walk through the steps, and say of those that bring a topic nearest to what is asked of it.
+    """Walk through the steps and record the topic goal of those that serve one most.
 
     Parameters
     ----------

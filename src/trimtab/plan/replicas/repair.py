@@ -1,7 +1,7 @@
-"""Compiled: changes that are made whatever they cost: what must move, and replicas to be added or dropped.
+"""Compiled: necessary changes at any cost: replicas that must move, and replicas to be added or dropped.
 
-What must move: offline leaders, replicas that must leave, crowded racks and hosts. Replicas are added and
-dropped where that levels best; nothing else moves then, but for a leadership that leaves with its replica.
+Necessary moves: offline leaders, replicas that must leave, crowded racks and hosts. Replicas are added and
+dropped for the best balance; otherwise only a leadership moves with its dropped replica.
 """
 
 from trimtab.plan.replicas.board import (
@@ -32,7 +32,7 @@ ANY_SPREAD = 1 << 30
 
 @leaf
 def _cheapest_leader(g, p, without):
-    """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
+    """Slot that may lead with the least harm, -1 if none; `without` is an excluded slot."""
     best = -1
     least = 0.0
     old = g.lead[p]
@@ -82,7 +82,7 @@ def destination(g, p, s, role, spread_limit):
             continue
         if role == 1 and not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
-        # Breaches before harm: a replica that must move goes to a crowded rack rather than nowhere.
+        # Violations precede harm: a replica that must move is put in a crowded rack rather than nowhere.
         over = spread(g.broker_traits, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
@@ -94,12 +94,14 @@ def destination(g, p, s, role, spread_limit):
 
 @leaf
 def _relocate(g, p, s, spread_limit):
-    """Move the slot to its best destination, its leadership going elsewhere where no destination may lead."""
+    """Move the slot to its best destination; its leadership moves to another replica if no destination may
+    lead.
+    """
     if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
         return False
     role = 1 if g.lead[p] == s else 0
     if role == 1 and s > 0 and g.place[p, s] == g.initial[p, s]:
-        # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
+        # Not first in its list, so its role cannot move with the copy: the next leader keeps it.
         t = _cheapest_leader(g, p, s)
         if t >= 0 and g.place[p, t] == g.initial[p, t] and (g.flags[p, t] & LEAVING) == 0:
             b = destination(g, p, s, 0, spread_limit)
@@ -127,11 +129,11 @@ def _relocate(g, p, s, spread_limit):
 def _copy_a_leader(g, p, without):
     """Let a copy lead, on a broker that may: best of a replica that must leave or is not in sync.
 
-    Where no copy of those can be spread by the rules, another that can goes before them: a replica that
-    crowds has to be copied once more.
+    If no such copy meets the spread rules, another replica that does precedes them: a crowding replica must
+    be copied once more.
     """
-    # Three preferences that keep the spread, then the same three without: that somebody leads matters more
-    # than racks.
+    # Three preferences that respect the spread, then the same three without: a leader matters more than
+    # racks.
     for turn in range(6):
         for s in range(g.width):
             here = g.place[p, s]
@@ -185,18 +187,18 @@ def _any_stays(g, p):
 
 @entry
 def repair(g, order):
-    """Make the placement lawful where it can be; what cannot be stays as it is.
+    """Make the placement lawful where possible; other partitions do not change.
 
     Parameters
     ----------
     order
-        Partitions in the order to be served (big ones first: they are the hardest to place).
+        Partitions in order of treatment (big ones first: they are the hardest to place).
     """
     for p in order:
         if not g.movable[p]:
             continue
         leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
-        # A leader first: there is nothing to copy from without one.
+        # A leader first: without one there is no source for copies.
         if g.lead[p] < 0:
             s = _cheapest_leader(g, p, -1)
             if s >= 0:
@@ -214,12 +216,13 @@ def repair(g, order):
                     if over > 0:
                         _relocate(g, p, s, over)
         if not _lawful(g, p) and not _any_stays(g, p):
-            # One replica at a time found no way: is there any? If not, as much as could be done stays.
+            # Single moves did not suffice: search all sets of brokers. If none is permitted, the partial
+            # result stays.
             place_exactly(g, p, leader)
 
 
 OFFLINE, LEAVING_BROKER, LAGGING, SOUND = range(4)
-"""What a replica is worth: the first is dropped first."""
+"""Ranks of replicas: the first is dropped first."""
 
 UNKEPT = 1 << 20
 """More than any rank: no slot was found."""
@@ -229,8 +232,8 @@ UNKEPT = 1 << 20
 def add_missing(g, order, first, passes):
     """Give every replica that waits on a vacancy a broker: fewest breaches of spread, then least harm.
 
-    A partition that does not get all its replicas gets none. Then each that was added goes to a better
-    broker, if there is one, as long as that helps.
+    A partition that does not get all its replicas gets none. Then each added replica moves to a better broker
+    as long as that helps.
 
     Parameters
     ----------
@@ -239,7 +242,7 @@ def add_missing(g, order, first, passes):
     first
         Number of the first vacancy.
     passes
-        How often all are looked at again, at most.
+        Maximum number of passes over all added replicas.
     """
     for p in order:
         for s in range(g.width):
@@ -250,7 +253,7 @@ def add_missing(g, order, first, passes):
                 _give_back(g, p, first)
                 break
             move(g, p, s, b)
-    # The first replicas were placed before the load of the later ones was there.
+    # The first replicas were placed without the load of the later ones.
     for _ in range(passes):
         moved = 0
         for p in order:
@@ -292,9 +295,10 @@ def _better_placed(g, p, s, first):
 
 @entry
 def drop_spare(g, order, fewer, rank, home_lead, first, passes):
-    """Give up replicas: those of the lowest rank, then those that crowd, then those whose going levels best.
+    """Drop replicas: those of the lowest rank, then those that crowd, then those whose removal balances best.
 
-    The leader's own only goes if another that is in sync takes over first, and one in sync always stays.
+    The leader is dropped only if another in-sync replica takes over first, and one in-sync replica always
+    stays.
 
     Parameters
     ----------
@@ -317,7 +321,7 @@ def drop_spare(g, order, fewer, rank, home_lead, first, passes):
                 continue
             _keep_all(g, p, home_lead[p], first)
             if g.lead[p] < 0:
-                # Whoever led is offline: somebody else does before anything goes.
+                # The leader is offline: another replica becomes leader before anything is dropped.
                 t = _heir(g, p, -1, first)
                 if t < 0:
                     continue
@@ -334,7 +338,7 @@ def drop_spare(g, order, fewer, rank, home_lead, first, passes):
 
 @leaf
 def _keep_all(g, p, lead, first):
-    """Put the partition where the snapshot has it."""
+    """Revert the partition to the snapshot."""
     for s in range(g.width):
         if g.place[p, s] >= first:
             move(g, p, s, g.initial[p, s])
@@ -344,7 +348,7 @@ def _keep_all(g, p, lead, first):
 
 @leaf
 def _spare(g, p, rank, vacancy, first):
-    """The replica to give up, and the slot that leads in its stead if it leads; -1 for none."""
+    """The replica to drop, and the slot that replaces it as leader if it leads; -1 for none."""
     best, heir = -1, -1
     lowest, crowding, least = UNKEPT, 0, 0.0
     for s in range(g.width):
@@ -354,7 +358,7 @@ def _spare(g, p, rank, vacancy, first):
         t = -1
         if g.lead[p] == s:
             if rank[p, s] == SOUND and not _overloaded(g, b):
-                # A hand-over disturbs clients: not for a broker that bears what it has.
+                # A leader transfer disturbs clients, so it is not made for a broker within its limits.
                 continue
             t = _heir(g, p, s, first)
             if t < 0:
@@ -390,7 +394,7 @@ def _overloaded(g, b):
 
 @leaf
 def _heir(g, p, s, first):
-    """The slot that may lead at once instead of slot `s`, with the least harm; -1 if none."""
+    """The slot that may lead immediately instead of slot `s`, with the least harm; -1 if none."""
     best = -1
     least = 0.0
     for t in range(g.width):

@@ -7,8 +7,8 @@ destination stays within θ and ε and nothing that this run has completed is sp
 descending use, to all brokers by ascending use; if they run out: "add brokers". The broker is left as soon as
 it meets both. Its load is taken anew after every move.
 
-What the paper leaves open, and our reading: the order of resources is CPU, network out, disk, network in;
-"completed migrations" are the (broker, resource) pairs that this run has brought within both goals.
+Interpretation of points that the paper leaves open: the order of resources is CPU, network out, disk, network
+in; "completed migrations" are the (broker, resource) pairs that this run has brought within both goals.
 """
 
 from dataclasses import dataclass, field, replace
@@ -58,7 +58,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
         raise PlanError(
             "replication_factor: role_aware adds and drops no replicas; plan with the strategy trim"
         )
-    # Nor does its source: its plans are judged without them.
+    # The paper does not have them either: its plans are evaluated without them.
     settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "log_dirs"))
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
@@ -132,7 +132,7 @@ class _RoleAwareRun:
         settings, arrays = problem.settings, problem.arrays
         repairs = repairs_of(settings)
         load = problem.snapshot.broker_load()
-        # The source knows neither hosts nor numbers; the verdict does.
+        # The paper has neither hosts nor counts; the verdict includes them.
         arrays = arrays._replace(host_row=np.full_like(arrays.host_row, -1))
         board = new_board(
             arrays, *problem.initial_placement, load * arrays.inverse, problem.bare_limits(load)
@@ -149,7 +149,7 @@ class _RoleAwareRun:
                 np.array(settings.theta) * TOLERANCE,
                 np.inf,
             ),
-            # Finite where it is not asked: infinitely often a mean of zero is no number.
+            # Finite without a goal: infinity times a mean of zero is not a number.
             np.where("epsilon" in settings.goals, np.array(settings.epsilon) * TOLERANCE, 1e300),
             np.zeros(problem.counted.shape, dtype=np.bool_),
             np.zeros(problem.counted.shape, dtype=np.bool_),
@@ -184,7 +184,7 @@ class _RoleAwareRun:
         return np.asarray((usage <= self.theta) & (usage <= high) & (usage >= low))
 
     def leadership_first(self, r: int) -> bool:
-        """True for resources that the role is moved for before any data is."""
+        """True for resources for which leaderships move before data."""
         right = (CPU, NETWORK_OUT) if "resource_roles" in self.repairs else (CPU, NETWORK_IN)
         return r in right
 
@@ -247,7 +247,7 @@ class _RoleAwareRun:
         return np.array([f in ready or f not in known for f in followers.tolist()], dtype=np.bool_)
 
     def _destinations(self, p: int, s: int, r: int) -> BoolArray:
-        """Shape (brokers,): where the replica may go by the procedure's rules."""
+        """Shape (brokers,): permitted destinations of the replica by the procedure."""
         arrays, board = self.problem.arrays, self.board
         role = int(board.lead[p] == s)
         everyone = np.arange(len(self.usage))

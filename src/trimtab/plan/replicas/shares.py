@@ -1,9 +1,9 @@
-"""The load that rules on racks, hosts and replicas make brokers carry, whatever a plan does.
+"""The load that rules on racks, hosts and replicas force on brokers under every plan.
 
 A broker holds one replica of a partition at most, a rack and a host as many as their caps. So a set of
-brokers must hold every replica that all other brokers together may not. A set is a *prefix* of an order of
-brokers here, those that are scarce first: prefixes of racks, of hosts, and of brokers by capacity. Each gives
-a bound that holds for every lawful placement, and together they give the most even lawful utilisations
+brokers must hold every replica that all other brokers together may not hold. The sets are *prefixes* of an
+order of brokers, scarce ones first: prefixes of racks, of hosts, and of brokers by capacity. Each gives a
+bound that holds for every lawful placement, and together they give the most even lawful utilisations
 (`trimtab.plan.search.limits`).
 """
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class BrokerPrefix:
-    """A set of brokers with the load that it must carry of one column.
+    """A set of brokers with its necessary load of one column.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class MinimumShares:
                 continue
             room = np.bincount(group[service], weights=capacity[service], minlength=len(size))
             may = (np.minimum(cap[:, None], size[None, :]) * weight[:, None]).sum(axis=0)
-            # A group that nothing may burden is not scarce.
+            # A group that receives no replicas is not scarce.
             scarce = np.divide(room, may, out=np.full_like(room, np.inf), where=may > 0)
             orders.append(
                 service[np.lexsort((service, capacity[service], group[service], scarce[group[service]]))]
@@ -180,7 +180,7 @@ class MinimumShares:
     def stretch(self) -> tuple[FloatArray, FloatArray]:
         """The most even utilisation of each broker and column as a share of the mean: highest, and lowest.
 
-        Shape (brokers, columns). Both are 1 where rules leave the mean within reach.
+        Shape (brokers, columns). Both are 1 if the rules allow the mean.
         """
         high = np.ones((len(self.service), self.arrays.use.shape[2]))
         low = high.copy()
@@ -204,7 +204,7 @@ class MinimumShares:
         return float(self._lower_bounds(order, column)[0][-1]), float(self._capacity[order, column].sum())
 
     def fullest(self, column: int) -> BrokerPrefix | None:
-        """The set of brokers that must be fullest on average; None where nothing is known."""
+        """The set of brokers with the highest necessary mean utilisation; None if unknown."""
         return self._best(column, most=True)
 
     def emptiest(self, column: int) -> BrokerPrefix | None:

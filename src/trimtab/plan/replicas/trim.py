@@ -1,11 +1,9 @@
 """`trim`: the fewest bytes, then the fewest moves, that meet the goals.
 
-First what must move (`repair`), then the descent towards the inner band, then everything that the goals
-themselves do not need goes home again, and where the cluster is small the search goes on
-(`trimtab.plan.search.rounds`).
+It makes the necessary moves (`repair`), descends towards the inner band, and reverts moves that the goals do
+not need. In small clusters the search continues (`trimtab.plan.search.rounds`).
 
-Where `replication_factor` asks for another number of replicas, replicas are added or dropped and nothing else
-moves (`resized`).
+If `replication_factor` requests another number of replicas, replicas are only added or dropped (`resized`).
 """
 
 from dataclasses import dataclass, replace
@@ -51,10 +49,10 @@ LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 """Random changes of one annealing, at least and at most."""
 
 PRICINGS = 8
-"""Times at most that the price is asked of what is left."""
+"""Maximum number of times that the price is applied to the remaining copies."""
 
 DETOURS = 4
-"""Searches again at most where disks are too full for a part of the way."""
+"""Maximum number of further searches if disks are too full for a part of the path."""
 
 WITHOUT_FURTHER_COPIES = 2
 """Number of the last search for a request that copies only partitions which the request concerns."""
@@ -81,13 +79,13 @@ def _plan_to(problem: ReplicasProblem, path: PlanPath, dear: Problem | None) -> 
 
 
 def _misses(made: Plan) -> bool:
-    """Whether a request or θ is missed, and nothing proves that it must be."""
+    """Whether a request or θ is missed without a proof that it must be."""
     missed = {one.proof.get("goal") for one in made.problems if one.kind == "unmet_goal"}
     return made.verdict is Verdict.INCOMPLETE and bool(missed & MISSED)
 
 
 def _may_copy_less(problem: ReplicasProblem, made: Plan) -> bool:
-    """Whether a request is done for more bytes than it is proven to need, and nothing but bytes counts."""
+    """Whether a request copies more bytes than it provably needs, and only bytes count."""
     arrays, dear = problem.arrays, made.cost.bytes > made.bound.bytes
     return problem.scoped and dear and made.verdict.is_complete and np.array_equal(arrays.price, arrays.size)
 
@@ -95,8 +93,8 @@ def _may_copy_less(problem: ReplicasProblem, made: Plan) -> bool:
 def _with_choices(problem: ReplicasProblem, made: Plan) -> Plan:
     """A plan that misses nothing, if one is found among all lawful sets of brokers of a small cluster.
 
-    It is balanced where that is asked for, as far as nothing is missed for it. Where the first plan misses
-    nothing either, the one that copies less is taken.
+    It is balanced if requested, as long as no request is missed for that. If the first plan misses nothing
+    either, the one with fewer copied bytes is chosen.
     """
     found = feasible_below_theta(problem)
     if found is None:
@@ -111,7 +109,7 @@ def _with_choices(problem: ReplicasProblem, made: Plan) -> Plan:
 
 
 def searched(problem: ReplicasProblem) -> Placement:
-    """The placement that `trim` ends with; where a disk would be filled above θ, other rules give way."""
+    """The final placement of `trim`; other rules are relaxed if a disk would be filled above θ."""
     search = _scoped_search if problem.scoped else _searched
     return with_leaders_moved(problem, relax_constraints(problem, search(problem), search))
 
@@ -119,15 +117,15 @@ def searched(problem: ReplicasProblem) -> Placement:
 def _worthwhile(
     problem: ReplicasProblem, rest: ReplicasProblem, placement: Placement
 ) -> tuple[PlanPath, Problem | None]:
-    """The way to what remains of a placement without copies that cost too much; and what says so.
+    """The path to a placement without copies that cost too much, and the problem that reports them.
 
-    The price is asked again of what disks have room for on the way: that gains something else than the whole,
-    and what is left may find room for less.
+    The price is applied again to the part for which disks have space: its gain differs from that of the
+    whole.
 
     Parameters
     ----------
     rest
-        The problem, but for what stays home: what was searched.
+        The problem without the partitions that stay: the searched part.
     """
 
     def lawful() -> Placement:
@@ -147,10 +145,10 @@ def _worthwhile(
 
 
 def _passable(problem: ReplicasProblem) -> tuple[PlanPath, Problem | None]:
-    """The way to the placement found; where disks are too full for a part of it, the way to another one.
+    """The path to the placement found; if disks are too full for a part of it, the path to another one.
 
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
-    room there has gone. What is held back stays home in the next search, which balancers by other moves.
+    room there has gone. Blocked partitions stay in place in the next search, which balances by other moves.
     """
     path, cut = _worthwhile(problem, problem, searched(problem))
     best = path
@@ -173,7 +171,8 @@ def _scoped_search(problem: ReplicasProblem) -> Placement:
     """The placement after the moves that a request needs.
 
     Other partitions change only if a broker would be above θ without that: first leaders, then replicas. The
-    first placement within θ for no more bytes than the request needs is the one; else that of fewest bytes.
+    result is the first placement within θ with the bytes that the request needs, otherwise the one with the
+    fewest bytes.
     """
     lawful = repaired(problem)
     touched = problem.changed(lawful)
@@ -219,7 +218,7 @@ def _searched(
 
 
 def repaired(problem: ReplicasProblem) -> Placement:
-    """The placement after what must move whatever it costs."""
+    """The placement after the necessary moves."""
     board = board_of(problem, problem.initial_placement, MARGIN)
     repair(board, problem.biggest_first)
     return Placement(board.place, board.lead)
@@ -238,8 +237,8 @@ def board_of(problem: ReplicasProblem, start: Placement, share: float) -> Replic
 def _settled(problem: ReplicasProblem, lawful: Placement, movable: BoolArray) -> ReplicasProblem:
     """The same problem, but pinned leaders that could be freed stay as `repair` left them.
 
-    They needed a copy to hand over to, and a later change of that copy would leave them stranded again. So do
-    those that are to lead nothing, and that nobody else can lead at once.
+    They needed a copy for their transfer, and a later change of that copy would pin them again. The same
+    holds for demoted leaders that no other replica can replace immediately.
     """
     pinned = problem.arrays.pinned
     rows = np.arange(len(pinned))
@@ -311,7 +310,7 @@ class ReplicasSearch:
         revert_partition(board, problem.biggest_first, problem.initial_leader)
 
     def _floor(self, move_cost: float) -> float:
-        """Bytes that a move is deemed to cost besides its copy."""
+        """Fixed cost of a move in bytes, besides its copy."""
         size = self.problem.arrays.price
         return move_cost * float(size.mean() if len(size) else 0.0) + 1.0
 
@@ -328,7 +327,7 @@ class ReplicasSearch:
         return Placement(board.place, board.lead)
 
     def partly_reverted(self, best: Placement, random: np.random.Generator, share: float) -> Placement:
-        """`best`, but some of the partitions that it moves are where they had lawfully been."""
+        """`best` with some of its partitions reverted to the lawful placement."""
         lawful = self.lawful
         changed = np.flatnonzero((best.place != lawful.place).any(axis=1) | (best.lead != lawful.lead))
         chosen = changed[random.random(len(changed)) < share]
@@ -338,10 +337,10 @@ class ReplicasSearch:
 
 
 EVALUATED = ("rack", "host", "theta")
-"""The goals that such a plan is judged by, where they are asked for."""
+"""The goals for the evaluation of such a plan, if requested."""
 
 RESIZE_PASSES = 3
-"""How often the choice is looked at again for every partition."""
+"""Number of passes over the choices of all partitions."""
 
 
 def resized(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
@@ -370,8 +369,7 @@ def resized_placement(problem: ReplicasProblem) -> Placement:
     start = placement = problem.initial_placement
     used = problem.carried_load(start) * arrays.inverse
     for _ in range(2):
-        # The mean to be near is that of all replicas, those to be added with those to stay: known once they
-        # are placed somewhere.
+        # The target mean includes added replicas, so it is known once they are placed somewhere.
         limits = problem.limits(problem.carried_load(placement), MARGIN)
         board = new_board(arrays, *start, used, limits)
         drop_spare(board, less, fewer, _ranks(problem), start.lead, first, RESIZE_PASSES)
@@ -381,7 +379,7 @@ def resized_placement(problem: ReplicasProblem) -> Placement:
 
 
 def _ranks(problem: ReplicasProblem) -> IntArray:
-    """Shape (partitions, width): what each replica is worth."""
+    """Shape (partitions, width): rank of each replica."""
     arrays, state = problem.arrays, problem.snapshot.brokers.state
     parts = problem.snapshot.partitions
     of = state[np.maximum(arrays.initial, 0)]

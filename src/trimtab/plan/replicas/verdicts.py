@@ -1,4 +1,4 @@
-"""The goals held against a final placement, and for each goal that it misses, the numbers that prove why.
+"""Evaluates a final placement by the goals, and proves why goals are missed.
 
 The goals are about the load of brokers and hosts, about numbers of replicas and leaders, and about topics.
 """
@@ -179,7 +179,7 @@ def predicted_topics(pair: TopicPair | None) -> dict[str, TopicGoalPrediction] |
 
 
 def topic_problems(pair: TopicPair | None) -> tuple[list[Problem], list[Problem]]:
-    """What is proven impossible, and what is only not achieved."""
+    """Proven problems, and problems that only this plan leaves."""
     if pair is None:
         return [], []
     after, proven, open_ = pair[1], [], []
@@ -261,12 +261,12 @@ def _spread(measured: Imbalance, column: int) -> CountSpread:
 def secondary_problems(
     problem: ReplicasProblem, pairs: Sequence[SecondaryPair]
 ) -> tuple[list[Problem], list[Problem], bool]:
-    """What is proven impossible, what is only not achieved, and whether something is lifted above θ."""
+    """Proven problems, problems that only this plan leaves, and whether a broker is lifted above θ."""
     proven: list[Problem] = []
     open_: list[Problem] = []
     lifted = False
     for before, after in pairs:
-        # What a broker might have to send is no load that it bears.
+        # Possible future traffic of a broker is no current load.
         lifted |= after.kind == "host" and bool(
             (after.violations_by_row()[0] & ~before.violations_by_row()[0]).any()
         )
@@ -303,7 +303,7 @@ def _too_few_hosts(problem: ReplicasProblem, after: SecondaryGoal, r: int) -> Pr
 
 
 def _missed_secondary_goal(after: SecondaryGoal, violation: GoalViolation) -> Problem:
-    """A goal that the plan does not reach, and that is not proven out of reach."""
+    """A goal that the plan does not reach, without a proof."""
     host, number = after.kind == "host", violation.brokers
     noun = "host" if host else "broker"
     rows = f"1 {noun} stays" if number == 1 else f"{number} {noun}s stay"
@@ -339,7 +339,7 @@ def evaluate(
     topics: TopicPair | None = None,
     retained: PinnedPartitions = NOTHING_PINNED,
 ) -> Evaluation:
-    """Hold a final placement against the goals.
+    """Evaluate a final placement by the goals.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def evaluate(
     any_move
         Whether the plan has moves.
     cuts
-        Say which parts of the plan were left out for limits.
+        Problems that name the parts of the plan left out for limits.
     others
         Hosts and numbers, where goals ask for them.
     topics
@@ -374,7 +374,7 @@ def evaluate(
     theta = np.array(problem.settings.theta)
     lifted = after.counted & exceeds(after.usage, theta) & ~exceeds(before.usage, theta)
     if problem.resizes or problem.scoped:
-        # Whoever is above θ without this plan is for another.
+        # Brokers that are above θ already are the task of another plan.
         above = above & lifted
     tried = _tried(cuts)
     proven, open_ = _capacity(problem, load, after, above, led, bool(unmet), tried)
@@ -401,7 +401,7 @@ def evaluate(
 
 
 def _tried(cuts: tuple[Problem, ...]) -> str:
-    """Why the plan does no more for a goal that it misses."""
+    """Why the plan does not do more for a missed goal."""
     if not cuts:
         return "no move or exchange that was tried helps"
     if all("min_gain_per_copy" in cut.proof for cut in cuts):
@@ -410,7 +410,7 @@ def _tried(cuts: tuple[Problem, ...]) -> str:
 
 
 def _without_relieved(problem: ReplicasProblem, load: FloatArray, after: Imbalance) -> Imbalance:
-    """The measures that ε is held against: demoted brokers are left out where leaders make the load."""
+    """The measures for ε: demoted brokers are left out of resources that leaders use."""
     if not problem.relieved.any():
         return after
     mean = problem.mean(load)
@@ -436,9 +436,9 @@ def _capacity(
     undone: bool,
     tried: str,
 ) -> tuple[list[Problem], list[Problem]]:
-    """Brokers above θ: what is proven impossible, and what is only not achieved.
+    """Brokers above θ: proven problems, and problems that only this plan leaves.
 
-    Where something is left undone, no broker may be above θ just for that.
+    With unmet requests, no broker may be above θ for their sake.
     """
     proven, open_ = [], []
     asked = "theta" in problem.settings.goals and not problem.resizes
@@ -508,7 +508,7 @@ def _indivisible(problem: ReplicasProblem, r: int, limit: float, goal: str, led:
         return None
     smallest = float(arrays.inverse[service, r].min())
     if goal == "theta" and (problem.scoped or problem.resizes):
-        # A leader that stays where it is lifts nobody.
+        # A leader that stays in place raises no load.
         led = led & (problem.initial_leader < 0) if problem.scoped else np.zeros_like(led)
     use = np.where(led, arrays.use[:, 1, r], 0.0) * smallest
     p = int(np.argmax(use))
@@ -539,7 +539,7 @@ def _indivisible(problem: ReplicasProblem, r: int, limit: float, goal: str, led:
 def _deviation(
     problem: ReplicasProblem, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
 ) -> tuple[list[Problem], list[Problem]]:
-    """Brokers outside ε of the mean: what is proven impossible, and what is only not achieved."""
+    """Brokers outside ε of the mean: proven problems, and problems that only this plan leaves."""
     settled: list[Problem] = []
     found: list[Problem] = []
     mean = after.mean
@@ -552,7 +552,7 @@ def _deviation(
         uneven = must_be_uneven(problem, r)
         if uneven is not None:
             settled.append(uneven)
-            # What rules bring about is explained; what they do not is not.
+            # Deviations caused by rules are explained by them; others are not.
             stretch = required_epsilon_scale(problem.shares.stretch, problem.goals.epsilon[r])
             most, least = (each[:, r] for each in stretch)
             usage = after.usage[:, r] / mean[r]
