@@ -74,7 +74,7 @@ def test_no_file_names_an_unknown_host():
 
 @pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.name)
 def test_locks_hold_hashes_and_no_address(lock):
-    """Every pinned package has a hash, and none says where it came from."""
+    """Every pinned package has a hash, and no line names an index."""
     text = lock.read_text(encoding="utf-8")
     assert "://" not in text
     packages = re.findall(r"^[a-z0-9][^\n]*==", text, re.MULTILINE | re.IGNORECASE)

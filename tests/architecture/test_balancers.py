@@ -74,7 +74,7 @@ def test_no_shared_file_names_a_balancer() -> None:
 
 
 def test_the_table_of_balancers_names_them_once() -> None:
-    """The rows are the one place, and name every folder beside them."""
+    """The rows are complete: they name every folder of a balancer."""
     from trimtab.balancers import BALANCER_NAMES
 
     assert sorted(BALANCER_NAMES) == list(NAMES)

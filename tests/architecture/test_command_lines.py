@@ -89,7 +89,7 @@ def _unknown(arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_code_blocks_can_be_typed(page: Path) -> None:
-    """A reader who copies a line out of a code block is not told that there is no such command or option."""
+    """Command lines in code blocks use existing commands and options."""
     typed = _typed(page.read_text(encoding="utf-8"))
     assert not {line: said for line in typed if (said := _complaint(line))}
 
@@ -104,7 +104,7 @@ def test_commands_named_in_passing_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_exist(page: Path) -> None:
-    """What a page tells to make, the Makefile makes."""
+    """Every make target that a page names exists in the Makefile."""
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
     told = set(re.findall(r"`make ([\w-]+)", text)) | set(re.findall(r"^(?:\$ )?make ([\w-]+)", text, re.M))
@@ -113,7 +113,7 @@ def test_make_targets_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_scripts_in_code_blocks_take_these_options(page: Path) -> None:
-    """A script that a page tells to run is there, and its parser has the options."""
+    """Every script that a page names exists, and its parser has the options."""
     for block in _blocks(page.read_text(encoding="utf-8")):
         for name, rest in SCRIPT.findall(block):
             assert (ROOT / name).is_file()

@@ -62,7 +62,7 @@ def test_packages_of_the_workspace_have_one_version():
 
 
 def test_extras_of_data_planes_are_those_of_the_control_plane():
-    """Somebody who has either gets the same versions of a client."""
+    """Both extras install the same versions of a client."""
     own = _metadata()["optional-dependencies"]
     keys = _metadata(ROOT / "packages" / "trimtab-keys")["optional-dependencies"]
     store = _metadata(ROOT / "packages" / "trimtab-store")["optional-dependencies"]
@@ -71,7 +71,7 @@ def test_extras_of_data_planes_are_those_of_the_control_plane():
 
 
 def test_extras_install_the_packages_that_the_error_names():
-    """Whoever follows the sentence about a missing package has it afterwards; every extra is named by one."""
+    """The command in the error about a missing package installs it; every extra is named by one error."""
     extras = _metadata()["optional-dependencies"]
     brought = packages_distributions()
     for package, extra in EXTRAS.items():

@@ -44,7 +44,7 @@ def _files(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _files(page)], ids=lambda page: page.stem)
 def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
-    """Who copies a settings file, or one of scenarios, from a page is not told that a key is unknown."""
+    """Settings files and scenarios on the pages contain no unknown key."""
     for name in ("ca.pem", "password", "token"):
         (tmp_path / name).write_text("x\n")
     for number, text in enumerate(_files(page)):
@@ -105,7 +105,7 @@ def test_the_snapshot_of_the_formats_page_is_one(tmp_path: Path) -> None:
 
 
 def test_the_script_of_the_balancer_page_makes_the_snapshot_it_shows(tmp_path: Path) -> None:
-    """Whoever runs the script gets the cluster that the page plans for."""
+    """The script produces the cluster that the page plans for."""
     text = (ROOT / "docs" / "balancers" / "replicas.md").read_text(encoding="utf-8")
     script = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

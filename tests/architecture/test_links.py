@@ -69,7 +69,7 @@ def _dead(page: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", _pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    """Whoever follows a link of ours finds the file, and the heading in it."""
+    """Every link of our pages leads to an existing file and heading."""
     assert not _dead(page, page.read_text(encoding="utf-8"))
 
 
@@ -81,7 +81,7 @@ def test_files_named_in_passing_are_there(page: Path) -> None:
 
 
 def test_tests_named_in_passing_are_there() -> None:
-    """A page that says which test shows something names one that exists."""
+    """Every test that a page names exists."""
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     there = {name for text in sources for name in TEST.findall(text)}
     named = {

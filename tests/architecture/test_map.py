@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_map_of_modules_is_up_to_date() -> None:
-    """A newcomer who reads the page finds every file, and no file that is gone."""
+    """The page lists every file, and no missing file."""
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "module-map", "--check"],
         capture_output=True,

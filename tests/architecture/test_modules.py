@@ -58,19 +58,19 @@ def _small() -> dict[str, int]:
 
 
 def test_small_modules_have_a_reason() -> None:
-    """A module below the minimum is merged into its neighbour, or `REASONS` says why it stands alone."""
+    """A module below the minimum is merged into its neighbour, or `REASONS` states why it is separate."""
     unexplained = {name: size for name, size in _small().items() if name not in REASONS}
     listed = "\n".join(f"{size:3} {name}" for name, size in sorted(unexplained.items()))
     assert len(unexplained) <= UNEXPLAINED_MAX, f"merge these, or give a reason:\n{listed}"
 
 
 def test_reasons_are_about_small_modules() -> None:
-    """A reason goes when its module has grown or gone."""
+    """A reason is removed once its module has grown or is deleted."""
     assert not sorted(REASONS.keys() - _small().keys())
 
 
 def test_the_number_of_modules_does_not_grow() -> None:
-    """Whoever adds modules beyond the limit merges others, or raises the limit with a reason."""
+    """Modules beyond the limit require merges, or a higher limit with a reason."""
     assert sum(1 for _ in _modules()) <= MODULES_MAX
 
 

@@ -24,7 +24,7 @@ MUTANTS = script().mutants()
 
 
 def test_every_mutant_applies_and_names_tests_that_are_there() -> None:
-    """Whoever rewrites a line that a mutant changes writes the mutant anew: none is lost without a word."""
+    """The text of every mutant is in the source: after a rewrite of the line the mutant is adapted."""
     faults = []
     for mutant in MUTANTS:
         try:
@@ -51,14 +51,14 @@ def test_a_rotation_leaves_no_mutant_out(blocks: int) -> None:
 
 @pytest.mark.parametrize("old", ["text that stands nowhere", "ORDER", ""])
 def test_text_that_does_not_stand_there_once_is_refused(old: str) -> None:
-    """It would be another mutant than the one meant, or none."""
+    """An ambiguous text would change another line, or none."""
     with pytest.raises(ValueError, match="expected once"):
         MUTANTS[0]._replace(old=old).applied()
 
 
 @pytest.mark.parametrize(("tests", "seeds"), [((), 0), (("unit/model/test_imbalance.py",), 8)])
 def test_a_mutant_has_tests_or_seeds(tests: tuple[str, ...], seeds: int) -> None:
-    """With neither, all tests there are would run; of both only one would be asked."""
+    """With neither field all tests there would run; with both only one would be used."""
     with pytest.raises(ValueError, match="expected some of one of the two"):
         MUTANTS[0]._replace(tests=tests, seeds=seeds).asked_for()
 

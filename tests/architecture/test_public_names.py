@@ -21,7 +21,7 @@ def test_public_names_can_be_imported(package: str) -> None:
 
 @pytest.mark.parametrize("package", ["trimtab_keys", "trimtab_queues", "trimtab_store"])
 def test_the_promise_is_in_the_readme_of_each_package(package: str) -> None:
-    """The README of a package says what is stable, and how long a stable name stays."""
+    """The README of a package names the stable API and its deprecation period."""
     text = (PACKAGES / package.replace("_", "-") / "README.md").read_text(encoding="utf-8")
     assert f"`{package}.__all__`" in text
     assert "only after one minor release that warns" in text

@@ -10,14 +10,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_settings_and_commands_are_up_to_date() -> None:
-    """Both pages are written from the code; whoever changes a setting or a command runs the script again."""
+    """Both pages are generated from the code by a script, which runs after a change of settings
+    or commands.
+    """
     command: list[str | Path] = [sys.executable, ROOT / "scripts" / "reference", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_no_two_settings_have_one_sentence() -> None:
-    """A sentence that two keys of a table share says of neither what it alone does."""
+    """Two keys of a table must not share a sentence, because it describes neither."""
     shared, meanings = [], dict[str, Any]()
     for line in (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(("## ", "### ")):

@@ -46,7 +46,7 @@ def _imported(program: str) -> set[str]:
 
 
 def test_help_imports_nothing_heavy():
-    """The list of commands is shown without any of the numeric or cluster libraries."""
+    """The list of commands is printed without numeric or cluster libraries."""
     imported = _imported("from trimtab.cli.app import main; main(['--help'])")
     assert "typer" in imported
     assert not imported & HEAVY
@@ -83,7 +83,7 @@ def test_every_command_of_the_table_exists():
 
 
 def test_decisions_at_each_message_import_the_standard_library_only():
-    """The core of a data plane brings no package into somebody else's process, and of ours only errors."""
+    """The core of a data plane imports no package, and only the errors of ours."""
     names = [
         ".".join(path.relative_to(core.parents[1]).with_suffix("").parts)
         for core in sorted(PACKAGES.glob("*/src/*/core"))

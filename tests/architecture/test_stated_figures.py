@@ -81,7 +81,7 @@ def test_tables_of_partition_overload_are_made_of_its_result() -> None:
     ["takeovers.py", "duplicates.py", "failovers.py", "latency.py", "move_leader.py", "throughput.py"],
 )
 def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
-    """Who measures again writes the table again: `takeovers.py --write`."""
+    """After new measurements the table is written again: `takeovers.py --write`."""
     told = subprocess.run(
         [sys.executable, str(MASTER_BALANCE / program), "--tables"],
         capture_output=True,
@@ -96,7 +96,9 @@ def test_tables_of_master_balance_are_made_of_its_result(program: str) -> None:
 
 @pytest.mark.parametrize(("row", "most_ms"), [("expire", 10.0), ("expire, etcd", 12.0)])
 def test_transfers_meet_their_stated_bounds(row: str, most_ms: float) -> None:
-    """The page says that the medians without a master kept it: 10 ms, and 12 on etcd, of 40 takeovers."""
+    """The page states that the medians without a master stay below 10 ms, and 12 ms on etcd, in
+    40 transfers.
+    """
     found = json.loads((MASTER_BALANCE / "takeovers.json").read_text(encoding="utf-8"))["schemes"][row]
     assert len(found["without_master"]) == found["takeovers"] == 40
     assert 1000 * statistics.median(found["without_master"]) <= most_ms

@@ -135,7 +135,7 @@ def test_pending_packages_have_banned_words() -> None:
 
 
 def test_every_banned_word_has_a_row_in_the_table() -> None:
-    """Whoever meets a banned word finds the word to use instead."""
+    """A banned word is listed with its replacement."""
     old = {
         word
         for line in TABLE.read_text(encoding="utf-8").splitlines()

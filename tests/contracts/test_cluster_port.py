@@ -134,7 +134,7 @@ def test_a_reassignment_is_first_in_flight_and_then_complete(cluster: Cluster) -
 
 
 def test_a_throttle_holds_a_copy_back_until_it_is_lifted(cluster: Cluster) -> None:
-    """4 MB at 100 kB/s are not there after three seconds, and are soon once the throttle is gone."""
+    """4 MB at 100 kB/s do not arrive within three seconds, and arrive soon after the throttle is removed."""
     topic = cluster.create({0: [1, 2]}, 4 * MB)
     name = TopicPartition(topic, 0)
     with throttled(cluster, topic, 100_000):
@@ -146,7 +146,7 @@ def test_a_throttle_holds_a_copy_back_until_it_is_lifted(cluster: Cluster) -> No
 
 
 def test_a_new_order_takes_effect_at_once(cluster: Cluster) -> None:
-    """The same brokers in another order: nothing is in flight, nobody's leadership changes."""
+    """The same brokers in another order: nothing is in flight, and no leader changes."""
     topic = cluster.create({0: [1, 2, 3]}, 0)
     name = TopicPartition(topic, 0)
     assert cluster.port.reassign({name: (3, 1, 2)}) == {name: None}
@@ -195,7 +195,7 @@ def test_a_change_of_the_replication_factor_must_be_declared(cluster: Cluster) -
 
 
 def test_cancelling_restores_the_old_brokers_in_kafkas_order(cluster: Cluster) -> None:
-    """What leaves comes back at the end of the list; where nothing is in flight Kafka says so."""
+    """A leaving broker returns at the end of the list; without a reassignment Kafka reports an error."""
     topic = cluster.create({0: [1, 2, 3]}, 4 * MB)
     name = TopicPartition(topic, 0)
     with throttled(cluster, topic, 100_000):
@@ -210,7 +210,7 @@ def test_cancelling_restores_the_old_brokers_in_kafkas_order(cluster: Cluster) -
 
 
 def test_an_election_gives_leadership_to_the_first_of_the_list(cluster: Cluster) -> None:
-    """Asking again is a yes, since it leads already; a topic that does not exist is a failure."""
+    """A repeated election succeeds, since the broker leads already; an unknown topic is a failure."""
     topic = cluster.create({0: [1, 2]}, 0)
     name, missing = TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)
     cluster.port.reassign({name: (2, 1)})
@@ -253,7 +253,7 @@ def test_a_throttle_is_written_read_and_taken_away(cluster: Cluster) -> None:
 
 
 def test_a_cordon_is_written_read_and_taken_away(cluster: Cluster) -> None:
-    """All log dirs, one of them, none; the broker tells of its dirs what it was told."""
+    """All log dirs, one of them, or none; the broker reports the configured value."""
     port = cluster.port
     paths = sorted(log_dir.path for log_dir in look(cluster).log_dirs[4])
     assert port.read_cordons([3, 4]) == {3: None, 4: None}
@@ -287,7 +287,7 @@ def test_a_cordoned_broker_takes_replicas_that_are_sent_there(cluster: Cluster) 
 
 
 def test_a_dead_broker_neither_reports_nor_accepts_a_cordon(cluster: Cluster) -> None:
-    """Nobody else answers for it, and trying again may help."""
+    """No other broker answers for it, and a later attempt may succeed."""
     cluster.kill(4)
     try:
         cluster.wait(lambda: 4 not in look(cluster).alive)
@@ -303,7 +303,7 @@ def test_a_dead_broker_neither_reports_nor_accepts_a_cordon(cluster: Cluster) ->
 
 
 def test_claims_are_left_and_taken_away(cluster: Cluster) -> None:
-    """The texts that say who acts here survive in the cluster; two stand side by side."""
+    """Claims persist in the cluster; two can exist at the same time."""
     assert cluster.port.read_claims() == frozenset()
     cluster.port.write_claims(["user=ada&host=h%2F1&pid=7"], [])
     cluster.port.write_claims(["user=bob&host=h2&pid=8"], ["nobody's"])
@@ -317,7 +317,7 @@ def test_claims_are_left_and_taken_away(cluster: Cluster) -> None:
 
 
 def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -> None:
-    """A dir can be asked for before the replica is there; a dir that does not exist is a failure."""
+    """A target dir can be set before the replica exists; an unknown dir is a failure."""
     topic = cluster.create({0: [1, 2]}, MB)
     name = TopicPartition(topic, 0)
     seen = look_until(cluster, lambda seen: {(name, 1), (name, 2)} <= seen.copies.keys(), name)
@@ -337,7 +337,7 @@ def test_replicas_change_their_log_dir_now_or_when_they_come(cluster: Cluster) -
 
 
 def test_deleting_a_topic_ends_reassignments_in_flight(cluster: Cluster) -> None:
-    """Nothing of it is left to be seen."""
+    """No trace of the topic remains in the observation."""
     topic = cluster.create({0: [1, 2]}, 4 * MB)
     name = TopicPartition(topic, 0)
     with throttled(cluster, topic, 100_000):

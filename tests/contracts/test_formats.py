@@ -339,7 +339,7 @@ def test_a_broken_variable_is_refused_by_name(
 def test_a_path_without_a_snapshot_is_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A path that leads nowhere is named, with what was looked for."""
+    """A missing path is named, with the expected content."""
     path, told = tmp_path / "orders-file.json", "no such file"
     if kind == "an empty folder":
         path.mkdir()
@@ -444,7 +444,9 @@ def _folder(tmp_path: Path, document: Document | None = None) -> Path:
 
 
 def test_a_folder_of_another_tool_is_read(tmp_path: Path) -> None:
-    """Whole numbers for fractions, 64-bit ids, optional columns left out: a folder need not be ours."""
+    """Integers for fractions, 64-bit ids, optional columns left out: folders of other programs
+    are accepted.
+    """
     from trimtab.files.replicas.snapshot import read_snapshot
 
     document = small()

@@ -27,7 +27,7 @@ def engine(request: pytest.FixtureRequest) -> ConsensusEngine:
 
 
 def test_proposed_values_are_applied_everywhere(engine: ConsensusEngine) -> None:
-    """By the node itself, and by those that only look on."""
+    """By the node itself, and by nodes that do not vote."""
     logs = Logs(engine)
     logs.propose(1, batch(1, 1))
     logs.run(1.0)
@@ -75,7 +75,7 @@ def test_of_two_masterships_that_expect_the_same_one_counts(engine: ConsensusEng
 
 
 def test_a_value_withdrawn_before_it_is_sent_is_never_chosen(engine: ConsensusEngine) -> None:
-    """A wish that nobody has seen is taken back; the one before it may be chosen still."""
+    """A value that no other node knows is withdrawn; the previous one may still be chosen."""
     logs = Logs(engine)
     logs.cut.add(0)
     logs.propose(0, be_master(0, 1, 0))

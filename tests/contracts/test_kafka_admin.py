@@ -58,7 +58,7 @@ class Late:
 def test_a_returned_broker_is_queried_immediately(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
-    """The client looks who there is every five minutes; its disks are seen, and moved on, before that."""
+    """The client refreshes its brokers every five minutes; disks are read and replicas moved before that."""
     port = KafkaAdminPort(admin, time.time)
     assert {broker.node_id for broker in admin._manager.cluster.brokers()} == {1, 2, 3}
     seen = port.observe([NAME], BROKERS, wide=False)
@@ -73,7 +73,7 @@ def test_a_controller_address_that_the_client_does_not_know_is_no_failure(admin:
 
 
 def test_an_unknown_broker_is_retried(admin: KafkaAdminClient) -> None:
-    """Looking again who there is does not help while the broker that answers lags itself."""
+    """A refresh of the brokers does not help while the answering broker itself lags."""
     port = KafkaAdminPort(admin, time.time)
     admin._controller_id = 9
     with pytest.raises(PortError, match="UnknownBrokerId") as caught:
@@ -83,7 +83,7 @@ def test_an_unknown_broker_is_retried(admin: KafkaAdminClient) -> None:
 
 
 def test_a_client_that_has_ended_is_an_error_of_the_port(admin: KafkaAdminClient) -> None:
-    """No traceback of a library reaches whoever runs a plan."""
+    """Errors of a library are converted to errors with one sentence."""
     port = KafkaAdminPort(admin, time.time)
     admin._net._closed = True
     try:
@@ -97,7 +97,7 @@ def test_a_client_that_has_ended_is_an_error_of_the_port(admin: KafkaAdminClient
 def test_a_copy_is_complete_only_when_the_queried_broker_knows_it(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
-    """The controller has ended it; a list of old and new brokers would look like a third replica."""
+    """The controller has completed it; a list of old and new brokers would look like a third replica."""
     late = Late(admin)
     port = KafkaAdminPort(late, lambda: server.cluster.now)
     assert port.reassign({NAME: (3, 2)}) == {NAME: None}
@@ -134,7 +134,7 @@ def test_a_list_that_only_grows_is_through_once_its_new_replica_is_in_sync(
 def test_a_partition_that_stays_as_it_was_in_flight_is_through_in_the_end(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
-    """Somebody may want all the brokers of the moment to keep it: what the controller says is believed."""
+    """A request for exactly the current brokers is possible, so the controller's answer is authoritative."""
     late = Late(admin)
     port = KafkaAdminPort(late, lambda: server.cluster.now)
     port.reassign({NAME: (3, 2)})

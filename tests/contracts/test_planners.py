@@ -64,7 +64,7 @@ def test_the_same_question_has_the_same_answer(strategy: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 def test_limits_of_a_plan_are_respected(strategy: str) -> None:
-    """An operator allows four moves tonight: the plan has no more, and says what was left out."""
+    """An operator allows four moves: the plan has at most four, and reports the moves left out."""
     for seed in SEEDS[:8]:
         _, plan = planned(seed, strategy, ["replicas.max_moves=4", "replicas.max_bytes=100000000000"])
         assert len(plan["moves"]) <= 4
@@ -97,7 +97,9 @@ def test_a_plan_can_be_made_again_from_its_file(wishes: list[str]) -> None:
 
 @pytest.mark.parametrize("reading", ["literal=true", *(f'repairs=["{name}"]' for name in REPAIRS)])
 def test_every_reading_of_the_paper_makes_plans_that_can_be_carried_out(reading: str) -> None:
-    """The judge knows nothing of the procedure: a reading may leave brokers uneven, and say nothing wrong."""
+    """The checker does not know the procedure: a variant may leave brokers uneven, but must not report wrong
+    facts.
+    """
     wrong = []
     for seed in SEEDS[::4]:
         document, plan = planned(seed, "role_aware", [f"replicas.role_aware.{reading}"])

@@ -82,7 +82,7 @@ def test_a_message_counts_until_it_is_finished(opened: Opened) -> None:
 
 
 def test_full_and_paused_queues_refuse_and_the_ledger_knows(opened: Opened) -> None:
-    """Whoever was refused may choose again by what it has learnt; nothing was put in."""
+    """After a rejection the sender may choose again with new counts; nothing was enqueued."""
 
     async def story() -> None:
         async with opened([2, 2]) as backend:
@@ -211,7 +211,7 @@ def test_long_messages_are_overtaken_for_a_while_only(opened: Opened) -> None:
 
 
 def test_a_moved_message_is_overtaken_for_a_while_only(opened: Opened) -> None:
-    """The time counts from when it was accepted, also where it stands behind one that came later."""
+    """The time counts from acceptance, also behind a message accepted later."""
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
@@ -262,7 +262,7 @@ def test_a_key_keeps_to_one_lane(opened: Opened) -> None:
 
 
 def test_a_lane_is_claimed_and_rescued_with_its_queue(opened: Opened) -> None:
-    """What a worker had of either lane comes back once, and moves to another queue in its lane."""
+    """Unfinished messages of both lanes return once, and move to another queue in their lane."""
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
@@ -307,7 +307,7 @@ def test_a_moved_message_stays_for_a_while(opened: Opened) -> None:
 
 
 def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
-    """Balancing must not overfill a queue that filled up since it was looked at."""
+    """Balancing must not overfill a queue that was filled after the observation."""
 
     async def story() -> None:
         async with opened([9, 2]) as backend:
@@ -322,7 +322,7 @@ def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
 
 
 def test_one_process_schedules_and_a_lost_lease_is_void(opened: Opened) -> None:
-    """Two schedulers at once: the second waits; when the first was silent too long, its orders are void."""
+    """Of two schedulers the second waits; the orders of one without heartbeats for too long are void."""
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
@@ -447,7 +447,7 @@ def test_an_abandoned_queue_is_emptied_into_others(opened: Opened) -> None:
 
 
 def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened) -> None:
-    """Whoever does not know whether a message arrived sends it again; also after it was finished."""
+    """A sender without a response sends the message again, also after it was finished."""
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
@@ -464,7 +464,7 @@ def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened
 
 
 def test_a_burst_of_senders_at_once_is_let_in(opened: Opened) -> None:
-    """Two hundred at one instant wait for a connection, and none is told that the server is away."""
+    """Two hundred simultaneous senders wait for a connection, and none gets a connection error."""
 
     async def story() -> None:
         async with opened([300]) as backend:
@@ -476,7 +476,7 @@ def test_a_burst_of_senders_at_once_is_let_in(opened: Opened) -> None:
 
 
 def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
-    """Nine of ten places taken beside an empty queue: half goes over; a queue without worker is emptied."""
+    """Nine of ten places used next to an empty queue: half moves; a queue without a worker is emptied."""
 
     async def story() -> None:
         async with opened([10, 10]) as backend:
@@ -617,7 +617,9 @@ def test_fewer_queues_are_drained_while_senders_adapt(server: Server) -> None:
 
 
 def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
-    """Back: a dead worker's sign of life would count for an hour. Ahead: the next sign repairs it."""
+    """Clock back: a dead worker's heartbeat would count for an hour. Clock ahead: the next heartbeat repairs
+    it.
+    """
 
     async def story() -> None:
         async with redis_streams(server.url)([9]) as backend, Redis.from_url(server.url) as client:
@@ -646,7 +648,7 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
 
 
 def test_time_without_the_server_does_not_count_as_missing_heartbeats(server: Server) -> None:
-    """Signs of life count for as much longer; of those that were missing before, none does."""
+    """Heartbeats count for the additional time; heartbeats missing before the outage do not."""
 
     async def story() -> None:
         async with redis_streams(server.url)([9, 9, 9]) as backend, Redis.from_url(server.url) as client:
@@ -670,7 +672,7 @@ def test_time_without_the_server_does_not_count_as_missing_heartbeats(server: Se
 
 
 def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
-    """What is on its way counts: nobody has an answer yet when the last of them is dispatched."""
+    """Messages in flight count: no response has arrived when the last one is dispatched."""
 
     async def story() -> None:
         broker = BalancedBroker(server.url, name="burst", queues=2, default_weight=0.01)

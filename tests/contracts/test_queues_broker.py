@@ -60,7 +60,7 @@ async def workers(url: str, name: str, done: list[int]) -> AsyncIterator[Balance
 
 
 def test_the_scheduler_uses_weights_from_labels(url: str | None) -> None:
-    """40 messages of a millisecond are 40 of 100 places, though nobody told the broker of any weight."""
+    """40 messages of a millisecond use 40 of 100 places, although the broker has no declared weight."""
 
     async def story() -> None:
         scheduling = SchedulingSettings(window_seconds=0.05, cycle_seconds=0.1, idle_transfer="nothing")
@@ -86,9 +86,8 @@ def test_the_scheduler_uses_weights_from_labels(url: str | None) -> None:
 
 
 def test_a_burst_after_a_pause_uses_current_counts(server: Server) -> None:
-    """What lay there when the sender was last told is done long since: queues are empty, and it sees that.
-
-    Keys that come twice go together: the second of a key takes no queue's turn.
+    """The messages of the last known counts are finished: queues are empty, and the sender reads that.
+    Messages of one key stay together: the second of a key uses no turn of a queue.
     """
 
     async def story() -> None:
@@ -135,7 +134,9 @@ def test_a_burst_after_a_pause_uses_current_counts(server: Server) -> None:
 
 
 def test_quick_messages_are_recognised_by_the_messages_of_all_senders(server: Server) -> None:
-    """A sender of short ones alone has never seen another; nor has one that sends a long one in a hundred."""
+    """A sender of only short messages never observed another; nor does one that sends a long one in a
+    hundred.
+    """
 
     async def story() -> None:
         async def sent(name: str, *weights: float) -> None:
@@ -195,7 +196,9 @@ def test_a_key_in_flight_in_a_queue_of_a_larger_set_is_followed(server: Server) 
 
 
 def test_a_thousand_queues(server: Server) -> None:
-    """Messages are spread, counters are true, a worker finds its queue, and the scheduler levels."""
+    """Messages are distributed, counters are correct, a worker finds its queue, and the
+    scheduler balances.
+    """
 
     async def story() -> None:
         name = uuid4().hex

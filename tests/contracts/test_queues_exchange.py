@@ -49,7 +49,9 @@ def _published(
 
 
 def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reader: QueueServerClient) -> None:
-    """Two processes, each with its newest word; who said nothing for ten minutes is not there."""
+    """Two processes, each with its newest report; a process without a report for ten minutes
+    is not listed.
+    """
 
     async def story() -> None:
         backend = RedisBackend(server.url, reader.connection.name, [9, 9])
@@ -72,7 +74,9 @@ def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reade
 
 
 def test_a_version_is_published_only_over_the_previous_one(reader: QueueServerClient) -> None:
-    """Two at once: the second is told; the server keeps the last hundred."""
+    """Of two simultaneous publishers the second gets an error; the server retains the last
+    hundred versions.
+    """
     assert reader.published() is None
     assert not reader.publish(_published(2, vote=1.0))
     assert reader.publish(_published(1, vote=1.0))
@@ -88,7 +92,7 @@ def test_a_version_is_published_only_over_the_previous_one(reader: QueueServerCl
 def test_a_process_applies_published_settings_completely_or_not_at_all(
     server: Server, reader: QueueServerClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What cannot be read, or names a setting that is none, is told once and changes nothing."""
+    """An unreadable document, or one with an unknown setting, is reported once and changes nothing."""
 
     async def story() -> None:
         broker = BalancedBroker(server.url, name=reader.connection.name, queues=2, weights={"vote": 3.0})
@@ -127,7 +131,7 @@ def test_a_process_applies_published_settings_completely_or_not_at_all(
     ],
 )
 def test_a_document_that_is_none_is_refused_by_name(change: dict[str, object], why: str) -> None:
-    """A weight of nothing would make every queue look empty."""
+    """A weight of zero would make every queue look empty."""
     whole = {**msgspec.json.decode(document(_published(1, vote=1.0))), **change}
     with pytest.raises(InputError, match=why):
         read_published(msgspec.json.encode(whole), "the published weights")

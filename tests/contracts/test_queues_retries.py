@@ -197,7 +197,7 @@ def test_a_retry_needs_no_room_and_minds_no_mark(working: Working, key: str) -> 
 
 
 def test_a_retry_is_put_behind_waiting_messages_of_its_key(working: Working) -> None:
-    """It is accepted when it is sent: behind those that wait already, and never beside one of them."""
+    """It is accepted when it is sent: behind waiting messages of the key, never concurrent with one."""
 
     async def story() -> None:
         async with working(SimpleRetryMiddleware(), queues=2) as broker:
@@ -227,7 +227,9 @@ def test_a_retry_is_put_behind_waiting_messages_of_its_key(working: Working) -> 
 @pytest.mark.parametrize("label", ["_retries", "schedule_id"])
 @pytest.mark.parametrize("key", ["once", ""])
 def test_retries_and_schedules_wait_for_a_server_that_is_away(working: Working, label: str, key: str) -> None:
-    """However short senders wait: nobody would send them a second time. The same is put in once."""
+    """Regardless of the sender's time limit, since no sender would repeat them. A duplicate is
+    enqueued once.
+    """
 
     async def story() -> None:
         async with working(enqueue_timeout_seconds=0.0) as broker:

@@ -134,7 +134,7 @@ def test_killed_at_any_operation_nothing_is_lost_and_nothing_twice(
 
 
 def test_a_reader_that_has_listed_files_has_an_hour_to_read_them(lakes: Callable[[], Lake]) -> None:
-    """The files of a day stay until then, and what comes late for it is seen beside the joined one."""
+    """The files of a day stay until then, and late rows of the day are read together with the merged file."""
     lake = lakes()
     held = lake.raw_files()
     assert [one.files for one in join_raw(lake, Manifest(), NOW)] == [FILES]
@@ -148,7 +148,7 @@ def test_a_reader_that_has_listed_files_has_an_hour_to_read_them(lakes: Callable
 
 
 def test_files_that_a_stream_may_ask_for_stay(lakes: Callable[[], Lake]) -> None:
-    """Spark's log tells which micro-batch took a file; that of the last one published may be read again."""
+    """Spark's log records the micro-batch of a file; files of the last published one may be read again."""
     lake = lakes()
     assert consumed_by_stream(lake, Manifest()) is None
     log = lake.checkpoints / "lake" / "sources" / "0"
@@ -196,7 +196,9 @@ def test_two_that_join_the_same_do_not_both_count(lakes: Callable[[], Lake]) -> 
 
 
 def test_old_days_go_and_do_not_come_back(lakes: Callable[[], Lake]) -> None:
-    """Joined or as landed; readers see whole days only, from the day told, however far the removal is."""
+    """Merged or as written; readers get whole days only, from the published day on, at any progress of the
+    removal.
+    """
     for joined in (False, True):
         lake = lakes()
         if joined:

@@ -40,7 +40,7 @@ BEYOND_A_SCHEMA = {
 
 
 def test_the_schemas_are_those_of_the_records() -> None:
-    """What is published is what reads and writes; whoever changes a record runs scripts/schemas."""
+    """The published schemas equal those of the code; after a change of a record scripts/schemas is run."""
     script = REFERENCE.parents[1] / "scripts" / "schemas"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -88,7 +88,7 @@ BEYOND_THE_PLAN_SCHEMA = {
 
 @pytest.mark.parametrize("kind", sorted(set(SLIPS) - BEYOND_THE_PLAN_SCHEMA))
 def test_the_schema_of_bundle_plans_rejects_the_files_that_the_reader_rejects(kind: str) -> None:
-    """Misspelt fields, numbers as text, names of another level: found before anything is handed over."""
+    """Misspelt fields, numbers as text, and names of another balancer are found by the schema."""
     validator = schema("bundles-plan-1")
     assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
     assert not validator.is_valid(json.loads(changed(SLIPS[kind][0])))
@@ -139,7 +139,7 @@ def test_the_schema_refuses_the_reports_that_the_reader_refuses(
 
 
 def test_policies_that_are_read_fit_the_schema() -> None:
-    """And a quota of nothing, a list that is none, and a field that nobody knows do not."""
+    """A quota of zero, an invalid list, and an unknown field are rejected."""
     validator = schema("pulsar-policies-1")
     validator.validate(policies.WHOLE)
     slips: tuple[dict[str, Any], ...] = (

@@ -40,7 +40,7 @@ def test_a_written_file_is_listed_and_read_immediately(place: Location) -> None:
 
 
 def test_removal_deletes_everything_below_a_folder(place: Location) -> None:
-    """A folder goes with everything below it, and nothing beside it."""
+    """A folder is removed with everything below it, and without its neighbours."""
     for name in ("one/deep/a", "one/b", "one-more/c"):
         path = place / name
         make_folder(path.parent)
@@ -54,7 +54,7 @@ def test_removal_deletes_everything_below_a_folder(place: Location) -> None:
 
 
 def test_a_file_that_is_missing_is_a_missing_file(place: Location) -> None:
-    """Whoever reads a manifest that was cleaned away meanwhile must be able to tell that."""
+    """A reader of a manifest that was removed meanwhile can detect that."""
     with pytest.raises(FileNotFoundError):
         (place / "nothing").read_bytes()
     assert not (place / "nothing").is_file()

@@ -61,7 +61,7 @@ def test_a_plan_of_unloads_and_a_split_is_carried_out(trial: PulsarTrial) -> Non
 
 
 def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial, tmp_path: Path) -> None:
-    """The newest snapshot, and brokers whose topics rest, say that the leader is far below its limit."""
+    """The newest snapshot, and brokers with idle topics, show that the leader is far below its limit."""
     leader, first, _ = trial.brokers
     path = trial.write("plan", messages_plan(leader, unload(trial.keys[0], leader, first)))
     cluster = read_bundle_plan(Path(path)).snapshot.cluster
@@ -85,7 +85,7 @@ def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial,
     [pytest.param("5", "resume", marks=pytest.mark.long), ("10", "resume"), ("9", "cancel")],
 )
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
-    """`kill -9` leaves the balancing off; whoever comes back gives it back, and a second apply is refused."""
+    """`kill -9` leaves the balancing off; a resume restores it, and a second apply is rejected."""
     leader, first, second = trial.brokers
     keys = trial.keys
     plan = bundle_plan_of(*(unload(key, leader, first if n % 2 else second) for n, key in enumerate(keys)))
@@ -173,7 +173,7 @@ def test_a_real_cluster_behaves_like_the_simulated_one(
 
 
 def test_a_bundle_moved_by_another_process_is_detected(trial: PulsarTrial) -> None:
-    """An unload that is none of ours: nothing new for a while, then on; the receipt names the bundle."""
+    """A foreign unload: no new steps for a while, then continuation; the receipt names the bundle."""
     leader, first, second = trial.brokers
     one, two, three, _ = trial.keys
     process = trial.start(

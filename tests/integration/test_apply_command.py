@@ -217,7 +217,7 @@ def test_ctrl_c_lets_moves_in_flight_finish(operator: Operator) -> None:
 
 
 def test_ctrl_c_twice_rolls_back_moves_in_flight(operator: Operator) -> None:
-    """The copy in flight is undone, the throttle is gone."""
+    """The copy in flight is rolled back, and the throttle is removed."""
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)})
     running = operator.begin(*operator.on_cluster("apply", plan, "--yes", "--throttle", "500000"))
     operator.wait_until(operator.reassigning)
@@ -233,7 +233,9 @@ def test_ctrl_c_twice_rolls_back_moves_in_flight(operator: Operator) -> None:
 
 
 def test_a_drained_broker_gets_no_new_topics_and_a_cancel_takes_that_back(operator: Operator) -> None:
-    """Cancelled, the broker's settings are as before; after the drain it is cordoned, which the text says."""
+    """After a cancel the broker's settings are restored; after the drain it is cordoned, as the
+    text states.
+    """
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)}, drain=(2,))
     running = operator.begin(*operator.on_cluster("apply", plan, "--yes", "--throttle", "500000"))
     operator.wait_until(operator.reassigning)
@@ -262,7 +264,9 @@ def test_a_drained_broker_gets_no_new_topics_and_a_cancel_takes_that_back(operat
 
 
 def test_the_second_trimtab_is_refused_by_name(operator: Operator, tmp_path: Path) -> None:
-    """Whatever its state folder; the first is stopped from another terminal and leaves all clean."""
+    """With any state folder; the first execution is stopped from another terminal and leaves
+    nothing behind.
+    """
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(2)})
     running = operator.begin(*operator.on_cluster("apply", plan, "--yes", "--throttle", "500000"))
     operator.wait_until(operator.reassigning)

@@ -174,7 +174,7 @@ def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None
 
 
 def test_departures_name_the_previous_and_the_current_owner(history: Lake) -> None:
-    """One bundle is moved at once, one is nobody's for a tick; both left their broker."""
+    """One bundle moves within a tick, one is unowned for a tick; both left their broker."""
     rows = history.table("departures", context=pc.field("cluster") == "steady").to_pylist()
     told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_observed"]) for row in rows}
     before = STEADY.owners(0)
@@ -185,7 +185,7 @@ def test_departures_name_the_previous_and_the_current_owner(history: Lake) -> No
 
 
 def test_cpu_is_attributed_by_the_cost_of_messages_and_bytes(history: Lake) -> None:
-    """The fit finds the costs that the brokers' CPU was made of, and the idle part is nobody's."""
+    """The fit finds the costs that compose the brokers' CPU, and the idle part is attributed to no bundle."""
     model = history.table("cpu_model", context=pc.field("cluster") == "steady").to_pylist()
     newest = max(model, key=lambda row: row["window_end"])
     assert newest["method"] == "measured"
@@ -230,7 +230,7 @@ def test_forecasts_are_compared_with_actual_values(history: Lake) -> None:
 
 
 def test_a_trend_is_followed_no_longer_than_it_is_known(spark: SparkSession) -> None:
-    """Three minutes of a load that grows by 10 a minute say what comes in three more, not in ten."""
+    """Three minutes of a load that grows by 10 a minute forecast the next three minutes, not ten."""
     settings = BundlesPipelineSettings(window_seconds=60, slide_seconds=60, horizon_seconds=600)
     rows = [
         ("c", datetime(2026, 1, 1, 0, minute, tzinfo=UTC), "bundle", key, (10.0 * minute,) * len(RESOURCES))
@@ -280,8 +280,8 @@ def test_snapshot_has_owners_loads_and_forecasts(history: Lake) -> None:
 
 
 def test_snapshot_of_the_bad_day_has_every_bundle_and_the_valid_share(history: Lake) -> None:
-    """Gaps, false claims and moves: every bundle is there, its load is finite, and the share that is sound
-    is told.
+    """With gaps, wrong claims and moves, every bundle is present, its load is finite, and the valid share is
+    stated.
     """
     snapshot = read_bundles_snapshot(history.newest_snapshot("bad-day"))
     assert snapshot.bundles.key == BAD.keys

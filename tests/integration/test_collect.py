@@ -96,7 +96,9 @@ def rows_of(lake: Lake, kind: str | None = None) -> list[Row]:
 def test_every_kind_of_row_is_collected_from_a_cluster_under_load(
     loaded: tuple[KafkaSandbox, Path], tmp_path: Path
 ) -> None:
-    """Counters rise, sizes grow, groups commit, clients tell: everything the pipeline needs is there."""
+    """Counters rise, sizes grow, groups commit, and clients report: all inputs of the pipeline
+    are present.
+    """
     sandbox, truth = loaded
     lake = Lake(tmp_path, REPLICAS)
     hot = {"topic": "collect-read", "partition": 0}

@@ -60,7 +60,7 @@ def hot_topic_is_known(rows: list[Row]) -> bool:
 def test_owners_topics_and_rates_are_the_clusters_own(
     loaded: tuple[PulsarSandbox, PulsarAdmin], tmp_path: Path
 ) -> None:
-    """Every bundle has the owner that its broker tells, and the hot topic is found in its bundle."""
+    """Every bundle has the owner that its broker reports, and the hot topic is found in its bundle."""
     sandbox, admin = loaded
     rows, problems = collected(admin.connection, Lake(tmp_path, BUNDLES), hot_topic_is_known)
     assert problems == ()
@@ -82,7 +82,7 @@ def test_owners_topics_and_rates_are_the_clusters_own(
 def test_a_bundle_that_was_unloaded_has_its_new_owner_in_the_next_tick(
     loaded: tuple[PulsarSandbox, PulsarAdmin], tmp_path: Path
 ) -> None:
-    """With its load: whoever acts on what was measured must not act on where it was."""
+    """With its load: actions on measured loads must not use an outdated owner."""
     sandbox, admin = loaded
     topic = "persistent://collect/loaded/hot-7f3a"
     bundle, owner = admin.bundle_of_topic(topic), admin.topic_owner(topic)
@@ -106,7 +106,7 @@ def test_a_bundle_that_was_unloaded_has_its_new_owner_in_the_next_tick(
 def test_a_killed_broker_does_not_lose_the_others_and_the_recording_replays(
     loaded: tuple[PulsarSandbox, PulsarAdmin], tmp_path: Path
 ) -> None:
-    """Believed in for ten seconds after its death; the lake and the recording tell the same of it."""
+    """The broker counts as alive for ten seconds after its death; lake and recording agree."""
     sandbox, admin = loaded
     lake, record = Lake(tmp_path, BUNDLES), tmp_path / "reports.jsonl"
     collected(admin.connection, lake, loads_are_known, record)

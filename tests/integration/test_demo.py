@@ -58,7 +58,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_ctrl_c_leaves_nothing(state: Path, tmp_path: Path) -> None:
-    """Somebody loses patience while clients are at work, and looks what is left."""
+    """A user interrupts the demo while clients are running; nothing is left behind."""
     out = tmp_path / "demo"
     first = start_demo(state, out)
     read_until(first, "warm")

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.long, pytest.ma
 
 
 def test_three_pulsar_brokers_are_balanced_and_measured(tmp_path: Path) -> None:
-    """Somebody wants to see it before reading: skew found, a hot bundle split, bundles moved, pauses told."""
+    """The demo for new users: skew found, a hot bundle split, bundles moved, pauses reported."""
     out, state = tmp_path / "demo", tmp_path / "state"
 
     def run(attempt: int) -> tuple[int, str, dict[str, Any]]:

@@ -11,9 +11,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mar
 
 
 def test_a_hot_key_is_spread_and_no_record_is_overtaken(tmp_path: Path) -> None:
-    """Somebody wants to see it before reading: a partition falls behind, a table spreads it, all is in order.
-
-    How much it helps is the machine's business; that each key's records took effect in their order is not.
+    """The demo for new users: a partition falls behind, a table spreads it, and order is preserved. The
+    improvement depends on the machine; that records of each key took effect in order does not.
     """
     out, state = tmp_path / "demo", tmp_path / "state"
     demo = start_demo(state, out, "keys")

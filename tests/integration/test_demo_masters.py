@@ -16,7 +16,9 @@ LEAST, MOST = GROUPS // NODES - 1, GROUPS // NODES + 1
 
 
 def test_a_killed_node_gets_masterships_back_under_load(tmp_path: Path) -> None:
-    """Somebody wants to see it before reading: a death, masters piled up, spread again, and nothing lost."""
+    """The demo for new users: a node dies, masterships accumulate, are balanced again, and
+    nothing is lost.
+    """
     out, state = tmp_path / "demo", tmp_path / "state"
     demo = start_demo(state, out, "masters")
     told, complaint = told_by(demo, 800)

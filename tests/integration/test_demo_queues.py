@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def test_the_sandbox_starts_from_the_installation_of_make_demo(tmp_path: Path) -> None:
-    """Somebody has run `make demo` and nothing else: the server of queues is there."""
+    """After `make demo` alone, the server of queues is installed."""
 
     def typed(*words: str) -> str:
         done = subprocess.run(
@@ -38,9 +38,8 @@ def test_the_sandbox_starts_from_the_installation_of_make_demo(tmp_path: Path) -
 @pytest.mark.spark
 @pytest.mark.long
 def test_learned_weights_are_published_and_followed(tmp_path: Path) -> None:
-    """Somebody wants to see it before reading: weights learned, published, measured, and a change followed.
-
-    How much it helps is the machine's business; that learned weights are near the truth is not.
+    """The demo for new users: weights learned, published, measured, and a change followed. The improvement
+    depends on the machine; that learned weights are near the truth does not.
     """
     out, state = tmp_path / "demo", tmp_path / "state"
     demo = start_demo(state, out, "queues")

@@ -89,7 +89,7 @@ def tried(endpoint: str, story: Callable[[EtcdClient], Awaitable[Any]]) -> Any:
 
 
 def test_etcd_answers_as_its_model_does(member: tuple[SandboxProcess, str]) -> None:
-    """The same questions, the same answers, and the same is seen by whoever watches."""
+    """The same requests give the same responses, and every watcher receives the same events."""
 
     async def story(client: EtcdClient) -> list[list[StoreEvent]]:
         found: list[list[StoreEvent]] = [[]]
@@ -144,7 +144,7 @@ def test_a_watch_of_compacted_events_reports_that(member: tuple[SandboxProcess, 
 def test_a_member_that_does_not_answer_is_awaited_for_a_limited_time(
     member: tuple[SandboxProcess, str],
 ) -> None:
-    """A stopped process keeps its connections; whether it did what it was asked is not known."""
+    """A stopped process keeps its connections; it is unknown whether it executed the request."""
     process, endpoint = member
 
     async def story(client: EtcdClient) -> None:
@@ -194,7 +194,7 @@ def test_an_unreadable_slot_ends_the_node(member: tuple[SandboxProcess, str]) ->
 
 
 def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[SandboxProcess, str]) -> None:
-    """The first to start says what all go by, also to those that it cannot reach."""
+    """The first node to start stores the settings for all, also for unreachable nodes."""
 
     async def story(client: EtcdClient) -> None:
         name = uuid4().hex
@@ -216,7 +216,7 @@ def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[SandboxP
 def test_the_largest_that_is_put_at_once_is_taken(
     member: tuple[SandboxProcess, str], entries: int, size: int
 ) -> None:
-    """As etcd comes: one that it refuses would be put again for ever, and the group stand still."""
+    """With etcd's default limits: a rejected value would be put again and again, and block the group."""
     one = MessageRecord("ä" * (NAME_BYTES // 2), "p" * NAME_BYTES, 1 << 62, bytes(size))
     most = ENTRY_BYTES // entries
     batch = AppendMessages(1 << 62, (one,) * (most // entry_bytes(AppendMessages(0, (one,)))))

@@ -159,7 +159,7 @@ def test_a_list_is_put_in_order_without_another_leader(trial: Trial) -> None:
 
 
 def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
-    """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
+    """Its copy is rolled back, the rest of the plan is executed, and the receipt names what was left out."""
     trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("destination", 0, (1, 2), (4, 2)), ("destination", 1, (1, 2), (3, 2)), size=BIG)
     running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_timeout_seconds="2")
@@ -216,7 +216,7 @@ def test_another_tool_reassigns_something_else(trial: Trial) -> None:
 
 @pytest.mark.long
 def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
-    """What somebody else asked for last stands; trimtab says so and ends the rest of its plan."""
+    """The newer reassignment of another process stays; trimtab reports it and ends the rest of its plan."""
     trial.create("taken", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("taken", 0, (1, 2), (3, 2)), ("taken", 1, (1, 2), (4, 2)), size=BIG)
     running = trial.apply(trial.write("taken", plan), throttle=SLOW)
@@ -249,7 +249,7 @@ def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
 
 @pytest.mark.long
 def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
-    """A partition that got a third replica from somebody else is left as they want it."""
+    """A partition that received a third replica from another process is left unchanged."""
     trial.create("grown", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("grown", 0, (1, 2), (3, 2)), ("grown", 1, (1, 2), (4, 2)), size=BIG)
     running = trial.apply(trial.write("grown", plan), throttle=SLOW, initial_copies_per_broker="1")
@@ -266,9 +266,9 @@ def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
 
 
 def test_replicas_are_added_and_dropped_under_load(trial: Trial) -> None:
-    """Two become three, killed and cancelled once, killed and resumed once; then two again; nothing is lost.
-
-    Below `min.insync.replicas` nothing goes, and what somebody else made of a list meanwhile is left alone.
+    """Two replicas become three, killed and cancelled once, killed and resumed once; then two again; no
+    record is lost. Below `min.insync.replicas` no replica is dropped, and lists changed by other processes
+    are left unchanged.
     """
     topic = "sized"
     trial.create(topic, {0: [1, 2], 1: [2, 3], 2: [3, 1]}, BIG)

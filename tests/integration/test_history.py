@@ -115,7 +115,7 @@ def test_history_by_the_day_resumes_after_kill_9_with_the_same_tables(
 def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     whole: dict[str, list[dict[str, Any]]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """One that goes on takes no sample twice; one that begins anew misses none joined; nor a batch."""
+    """A continued stream reads no sample twice; a restarted one misses no merged file; nor does a batch."""
     lake = landed(tmp_path / "lake")
     newest = sorted((local(lake.raw) / "date=2026-11-21").iterdir())[-4:]
     for path in newest:
@@ -170,7 +170,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
 def test_no_row_is_removed_for_its_age_that_a_later_one_is_made_of(
     balancer: BalancerPipeline, settings: PipelineSettings
 ) -> None:
-    """Each table is kept as far back as any stage looks that reads it, from the oldest sample that counts."""
+    """Each table is retained as long as any stage reads it, from the oldest sample that counts."""
     newest = 10**15
     for stage in balancer.stages:
         for table, reach in stage.reach.items():

@@ -20,7 +20,9 @@ KILLS = 10
 
 
 def test_every_part_is_killed_in_mid_burst_and_every_vote_counts_once(tmp_path: Path) -> None:
-    """Server, gateway, workers, whoever schedules, each twice; `run.py chaos` does it two hundred times."""
+    """Server, gateway, workers and the scheduling worker, each twice; `run.py chaos` does it two hundred
+    times.
+    """
     system = System(tmp_path, FOLDER / "rules.toml")
     try:
         found = asyncio.run(
@@ -36,7 +38,9 @@ def test_every_part_is_killed_in_mid_burst_and_every_vote_counts_once(tmp_path: 
 
 @pytest.mark.skipif(chromium() is None, reason="no Chromium is in PATH; `.ci/run` installs one")
 def test_the_page_displays_counts_in_light_and_dark(tmp_path: Path) -> None:
-    """A click on the page is a vote, and is shown; a pause is told; the words of a question stay words."""
+    """A click on the page is a vote, and is displayed; a pause is displayed; the text of a question is
+    escaped.
+    """
     server = Server(binaries()["valkey"], tmp_path / "server")
 
     async def story() -> None:

@@ -73,7 +73,7 @@ def _group(key: bytes) -> int:
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_path: Path) -> None:
-    """Read, planned, refused while somebody is not guarded, applied, taken back; no record out of order."""
+    """Read, planned, rejected while a consumer is not guarded, applied, reverted; no record out of order."""
     (bootstrap,) = sandbox.connection.bootstrap
     following = RoutingConfig(
         {"bootstrap_servers": bootstrap},

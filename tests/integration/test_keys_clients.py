@@ -223,7 +223,9 @@ def test_without_a_readable_table_the_plain_hash_continues_with_a_log_line(
 
 @pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_a_recreated_topic_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
-    """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
+    """Producer and consumer of the old topic report it; new ones start at the beginning, with or without old
+    checkpoints.
+    """
     topic = place.topic(1)
     effects = SqliteEffects(tmp_path / "effects")
     sender = AnyProducer(client, place.bootstrap, topic, place.following)
@@ -334,9 +336,9 @@ def test_sequences_without_a_commit_are_searched(place: Place) -> None:
 def test_ten_idle_processes_send_no_more_requests_than_documented(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Five producers and five consumers for six seconds: docs/balancers/keys.md, and nobody reads heartbeats.
-
-    Their own requests go by librdkafka, so that all that kafka-python sends is the side connections'.
+    """Five producers and five consumers for six seconds, as documented in docs/balancers/keys.md; no process
+    reads heartbeats. Their own requests use librdkafka, so all requests of kafka-python are from side
+    connections.
     """
     topic, seconds = place.topic(5), 6.0
     following = RoutingConfig(place.settings, tables_topic=TABLES)

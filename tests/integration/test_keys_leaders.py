@@ -107,7 +107,7 @@ class Transactions:
 def test_order_survives_a_leader_failure_and_transactions(
     sandbox: KafkaSandbox, place: Place, client: str, tmp_path: Path
 ) -> None:
-    """The leader of the hot key's partition is killed with -9 as the key is split, and comes back."""
+    """The leader of the hot key's partition is killed with -9 while the key is split, and restarts."""
     topic, sent = place.topic(PARTITIONS), Counter[bytes]()
     effects = SqliteEffects(tmp_path / "effects")
     takers = [

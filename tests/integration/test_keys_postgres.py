@@ -24,7 +24,9 @@ def address() -> Iterator[str]:
 
 
 def test_checkpoints_and_effects_are_stored_together(address: str) -> None:
-    """Or neither; another connection sees what is committed, and old marks go when asked."""
+    """Or neither; another connection reads only committed values, and old checkpoints are
+    deleted on request.
+    """
     now = [1000.0]
     with psycopg.connect(address) as connection, psycopg.connect(address) as other:
         marks, others = PostgresCheckpointStore(connection, lambda: now[0]), PostgresCheckpointStore(other)

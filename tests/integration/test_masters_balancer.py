@@ -161,7 +161,7 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
 
 
 def test_the_map_is_of_one_store(store: MastersSandbox, tmp_path: Path) -> None:
-    """Two trimtabs do not act at once; a map that somebody else publishes meanwhile is built upon."""
+    """Two trimtabs do not act simultaneously; a map published by another process becomes the new base."""
     from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 
     nodes = PaxosNodes(PaxosConnection(store.state.configuration(0)))

@@ -59,7 +59,9 @@ def on_machine(sandbox: MastersSandbox, node: int, folder: Path, timeout_seconds
 
 
 def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tmp_path: Path) -> None:
-    """Published, taken over by, published anew; by two at once; with a node away, and with etcd away."""
+    """Published, followed by a transfer, published again; by two at once; with a node down, and with etcd
+    down.
+    """
     state = sandbox.state
     first, second = (on_machine(sandbox, node, tmp_path / "machines") for node in (0, 1))
     assert not state.map.exists()

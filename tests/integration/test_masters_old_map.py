@@ -25,9 +25,8 @@ def until(so: Callable[[], bool], what: str) -> None:
 
 
 def test_a_node_with_an_old_missing_or_mistyped_map_delays_no_other_group(tmp_path: Path) -> None:
-    """The groups behind its own are taken over, it is named, and takes its group as soon as it sees the map.
-
-    Before, nothing moved in 45 s, and nobody said why.
+    """The groups behind its own are transferred, it is named, and it takes its group once it reads the map.
+    Before, nothing moved in 45 s, without a message.
     """
     with MastersSandbox.start(3, 3, lease_seconds=2.0, folder=tmp_path / "store") as sandbox:
         state = sandbox.state

@@ -52,7 +52,7 @@ def boxes(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_every_command_works_with_a_new_balancer(source: Path, boxes: Path, tmp_path: Path) -> None:
-    """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is balanced."""
+    """It is observed, sampled, processed by Spark, planned, applied and replayed; then it is balanced."""
 
     def trimtab(*words: object) -> str:
         done = subprocess.run(

@@ -118,9 +118,7 @@ def test_imbalance_is_the_models_own(lake: Lake) -> None:
 def test_brokers_without_metrics_still_give_three_resources(
     spark: SparkSession, cluster: SyntheticCluster, tmp_path: Path
 ) -> None:
-    """Admin API alone: bytes come from sizes and offsets, CPU is absent and said to be, nothing is
-    invented.
-    """
+    """With the admin API alone, bytes are derived from sizes and offsets, and CPU is reported as missing."""
     bare = SyntheticCluster(metrics=False)
     lake = Lake(tmp_path, REPLICAS)
     land(bare.raw(5), lake.raw, "all")

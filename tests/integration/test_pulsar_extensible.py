@@ -43,7 +43,9 @@ def secured() -> Iterator[PulsarSandbox]:
 def test_reports_of_the_extensible_load_manager_are_read_from_its_topics(
     secured: PulsarSandbox, tmp_path: Path
 ) -> None:
-    """No load report over the admin API: what brokers publish, with owners and topics asked; all over TLS."""
+    """No load report over the admin API: brokers publish them, owners and topics are requested;
+    all over TLS.
+    """
     given = workload("collect/published")
     with PulsarAdmin(secured.connection) as admin:
         create_namespaces(admin, given)
@@ -153,7 +155,7 @@ def test_a_plan_is_carried_out_while_clients_work(trial: PulsarTrial, tmp_path: 
 @pytest.mark.long
 @pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
-    """`kill -9` leaves the balancing off; whoever comes back goes on from what the cluster shows."""
+    """`kill -9` leaves the balancing off; a resume continues from the state of the cluster."""
     leader, other = trial.brokers
     one, two, three, four = trial.keys
     plan = bundle_plan_of(

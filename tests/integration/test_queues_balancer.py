@@ -88,9 +88,8 @@ def _until(holds: Callable[[], object]) -> None:
 
 
 def test_a_password_and_an_authority_are_used_and_required(tmp_path: Path) -> None:
-    """Settings of one file, for commands and brokers; what is missing is told, and never the password.
-
-    The server of the wheel has no TLS of its own: it ends in front of it.
+    """One settings file for commands and brokers; a missing value is reported, and the password never. The
+    server of the wheel has no TLS, so a proxy terminates it.
     """
     server = RedisServerProcess(tmp_path / "server")
     secret, file = tmp_path / "secret", tmp_path / "trimtab.toml"

@@ -252,7 +252,7 @@ def test_a_broker_runs_on_a_cluster(cluster: RedisClusterProcess) -> None:
 
 
 def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, tmp_path: Path) -> None:
-    """Looked at, sampled and published to over all slots; the broker takes it up; all know the password."""
+    """Observed, sampled and published over all slots; the broker applies it; all use the password."""
     name, lake, (seen, plan) = (
         asyncio.run(_name(cluster)),
         tmp_path / "lake",

@@ -172,7 +172,7 @@ def _true_counters(url: str) -> None:
 
 
 def test_a_sender_of_one_message_ends(server: Server) -> None:
-    """Its report is under way when it is told to end: redis-py may lose that, and it waited for ever."""
+    """Its report is in flight when it is stopped: redis-py may lose that, and once waited forever."""
 
     async def sent(broker: BalancedBroker) -> None:
         await broker.startup()
@@ -218,10 +218,9 @@ def test_workers_are_killed_and_nothing_is_lost(server: Server, workers: Callabl
 def test_the_server_is_away_in_mid_burst(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path
 ) -> None:
-    """Killed; killed for longer than a sign of life counts; half a minute without a word.
-
-    What was accepted is in its file; who got no answer sends again under the same idempotency key. After the
-    first death the server's clock is an hour behind, after the second it is right again, an hour ahead.
+    """Killed; killed for longer than the heartbeat time-out; half a minute unresponsive. Accepted messages
+    are in its file; senders without a response send again under the same idempotency key. After the first
+    death the server's clock is an hour behind, after the second it is correct again, an hour ahead.
     """
     users, each, server, program = 6, 20, own_server, tmp_path / "server.sh"
     behind = [f"{name}={value}" for name, value in clock_off_by(-3600, tmp_path).items()]
@@ -257,7 +256,7 @@ def test_the_server_is_away_in_mid_burst(
 def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path, away_seconds: float
 ) -> None:
-    """Ten tasks each; one more worker stands by; the server is away for longer than a sign of life counts."""
+    """Ten tasks each; one standby worker; the server is away for longer than the heartbeat time-out."""
     journal, server = Journal(tmp_path), own_server
     some = workers(server, TASKS="10", JOURNAL=str(journal.path))
     some.start(4)
@@ -292,10 +291,9 @@ def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
 def test_chaos_with_retries_schedules_and_fewer_queues(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path, queues: int
 ) -> None:
-    """Ten tasks in work at each worker while half of the queues go, the server dies, and workers die.
-
-    Every message that was accepted takes effect; none is begun again while the worker lives that has begun
-    it; the first runs of each key are in the order of acceptance; nothing is left behind.
+    """Ten tasks in progress at each worker while half of the queues are removed, the server dies, and workers
+    die. Every accepted message takes effect; none starts again while its worker lives; the first runs of
+    each key are in order of acceptance; nothing is left behind.
     """
     journal, server, chance, fewer = Journal(tmp_path), own_server, random.Random(SEED), queues // 2
     more = {"TASKS": "10", "JOURNAL": str(journal.path), "HANG_SECONDS": "5"}
@@ -431,7 +429,9 @@ def test_a_worker_that_hangs_is_not_waited_for(server: Server, workers: Callable
 def test_a_task_that_hangs_keeps_its_worker_and_nothing_else(
     server: Server, workers: Callable[..., Workers]
 ) -> None:
-    """It takes the event loop; its worker lives, so that nobody else begins it, and others do what waits."""
+    """The task blocks the event loop; its worker lives, so no other worker starts it, and others process
+    waiting messages.
+    """
 
     async def send(broker: BalancedBroker) -> None:
         async def hang(user: str, number: int) -> None: ...

@@ -57,7 +57,7 @@ def _command(line: str) -> str:
 
 
 def test_a_line_that_is_not_printed_is_detected() -> None:
-    """Figures and what is left out may differ between page and run, words may not."""
+    """Figures and omissions may differ between page and run, words may not."""
     shown = ["trimtab: writing 298 MB", "[...]", "2 topics created, none removed", "broker 1   12 ▲+8%"]
     assert (
         missing_lines(shown, "trimtab: writing 3 MB\n9 topics created, none removed\nbroker 7 -", NONE) == []
@@ -66,7 +66,7 @@ def test_a_line_that_is_not_printed_is_detected() -> None:
 
 
 def test_a_status_that_is_not_true_is_noticed() -> None:
-    """All that one broker of two holds is not balanced, whatever is printed."""
+    """If one broker of two holds everything, the result is not balanced, whatever is printed."""
     disk = {"replicas": [1], "leader": 1, "leader_load": {"disk": 5.0}, "follower_load": {}}
     brokers = [{"id": broker, "capacity": {"disk": 10.0}} for broker in (1, 2)]
     snapshot = {"taken_at": "T", "quality": {}, "brokers": brokers, "partitions": [disk]}
@@ -102,7 +102,7 @@ def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[SandboxLoa
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Path) -> None:
-    """From one look to the last line, which says what the brokers' own counters and log dirs say."""
+    """From the first status to the last line, with measures by the brokers' own counters and log dirs."""
     chain, again = typed(KAFKA)
     filled_in = {"broker1:9092": six_brokers.bootstrap}
     with Reader(tmp_path, QUICK, filled_in) as reader:
@@ -166,7 +166,7 @@ def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator
 @pytest.mark.pulsar
 @pytest.mark.timeout(3600)
 def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: SandboxLoad, tmp_path: Path) -> None:
-    """From one look to the last line, which says what clients did on the brokers that own their topics."""
+    """From the first status to the last line, with measures by the clients of the owning brokers."""
     chain, again = typed(PULSAR)
     filled_in = {"http://broker1:8080": ",".join(three_pulsar_brokers.web_urls.values())} | SMALL
     (settings,) = (block for block in blocks_of(PULSAR) if block.language == "toml")

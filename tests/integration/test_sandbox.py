@@ -111,9 +111,8 @@ def test_the_controller_can_die_and_come_back(three_brokers, admin):
 
 
 def test_a_load_reports_its_actual_records(three_brokers, admin, tmp_path, monkeypatch):
-    """What the load says it produced is, record for record, what lies in the log; and readers get it all.
-
-    Its folder is one of the current folder's, as a user names it.
+    """The records that the load reports as produced are exactly those in the log, and readers receive all of
+    them. Its folder is relative to the current one, as a user names it.
     """
     monkeypatch.chdir(tmp_path)
     topics = (
@@ -187,7 +186,7 @@ def test_a_recorded_draw_is_made_again(three_brokers, admin):
 
 @pytest.mark.long
 def test_a_client_that_ends_is_reported(three_brokers, tmp_path):
-    """A load on a topic that does not exist ends, and says which client and why."""
+    """A load on a missing topic ends, and names the client and the reason."""
     workload = KafkaWorkload((KafkaTopicLoad("absent", (1_000.0,), consumers=1),), record_bytes=1_000)
     with pytest.raises(SandboxError, match="the load"):
         SandboxLoad.start(three_brokers.connection, workload, tmp_path)

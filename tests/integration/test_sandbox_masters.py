@@ -60,7 +60,7 @@ def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run, engine: s
 
 
 def test_a_sandbox_whose_nodes_were_all_killed_restarts(run) -> None:
-    """Each kill says what is true then; what was acknowledged before stands in the logs, and is served."""
+    """Each kill reports the current state; acknowledged messages are in the logs, and are served."""
     run("up", "--nodes", "3", "--groups", "1", "--lease", "2")
     assert "all of them acknowledged" in run("load", "--seconds", "1", "--rate", "50")
     held = messages(run("status"))

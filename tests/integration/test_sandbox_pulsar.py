@@ -66,7 +66,7 @@ def _wait_until(condition, seconds=60.0):
 
 
 def test_brokers_are_known_by_the_names_that_the_sandbox_gives_them(three_pulsar_brokers, admin):
-    """Pulsar itself lists the declared brokers, and each tells its own load."""
+    """Pulsar itself lists the declared brokers, and each reports its own load."""
     assert sorted(admin.brokers()) == sorted(three_pulsar_brokers.brokers)
     for broker, url in three_pulsar_brokers.web_urls.items():
         assert admin.load_report(broker)["webServiceUrl"] == url
@@ -89,7 +89,7 @@ def _told_until(load: SandboxLoad) -> dict[str, float]:
 def test_a_load_reports_the_effect_of_an_unload_on_its_clients(
     three_pulsar_brokers, admin, namespace, tmp_path
 ):
-    """Messages go on through an unload, and the pause of every topic that moved is told."""
+    """Messages continue during an unload, and the pause of every moved topic is reported."""
     first, second, _ = three_pulsar_brokers.brokers
     bundles = bundles_of(admin, namespace)
     bundle, topics = max(bundles.items(), key=lambda item: len(item[1]))

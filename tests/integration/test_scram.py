@@ -66,7 +66,7 @@ def test_records_go_through_and_are_copied(guarded):
 
 @pytest.mark.parametrize("make", [admin_client, producer, consumer])
 def test_a_wrong_password_is_reported_with_its_user(guarded, make):
-    """Every kind of client says who was refused, not that the cluster cannot be found."""
+    """Every kind of client names the rejected user, instead of an unreachable cluster."""
     with pytest.raises(ConnectError, match="refuses user 'trimtab' with SCRAM-SHA-512: check"):
         make(replace(guarded.connection, password="wrong"))
 

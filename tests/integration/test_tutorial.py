@@ -52,7 +52,9 @@ def _are_free(first: int) -> bool:
 
 
 def test_the_tutorial_works_as_written(reader: Reader) -> None:
-    """Every block in order, the load in a second terminal; what is printed looks as shown, and is true."""
+    """Every block in order, with the load in a second terminal; the output has the documented form, and is
+    correct.
+    """
     told: dict[str, list[str]] = defaultdict(list)
     missing: list[str] = []
     assert {block.name for block in typed(PAGE)} >= set(NOT_TYPED)

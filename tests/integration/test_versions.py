@@ -43,7 +43,7 @@ def test_both_ends_of_the_ranges_pass_the_tests(end: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("package", EXTRAS)
 def test_the_last_minor_versions_of_clients_resolve(package: str, tmp_path: Path) -> None:
-    """An application that pins one of them can install trimtab beside it."""
+    """An application that pins one of these versions can install trimtab too."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "index", "versions", package],
         capture_output=True,

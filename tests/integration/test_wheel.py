@@ -54,14 +54,14 @@ def _refused(run: Run, *words: str) -> str:
 
 
 def test_optional_packages_are_really_missing(run: Run) -> None:
-    """The environment would not tell anything if it saw the packages of the one that runs the tests."""
+    """The test would prove nothing if the environment used the packages of the test runner."""
     ask = f"from importlib.util import find_spec; print([n for n in {sorted(EXTRAS)} if find_spec(n)])"
     assert run("python", "-c", ask).stdout == "[]\n"
     assert str(ROOT) not in run("python", "-c", "import trimtab; print(trimtab.__file__)").stdout
 
 
 def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
-    """Lock lists, and the mark that says that our types may be relied on."""
+    """Lock lists, and the marker file of typed packages."""
     where = "import trimtab; from pathlib import Path; print(Path(trimtab.__file__).parent)"
     installed = Path(run("python", "-c", where).stdout.strip())
     source = ROOT / "src" / "trimtab"
@@ -72,7 +72,7 @@ def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
 
 
 def test_files_for_source_checkouts_are_not_packaged(run: Run) -> None:
-    """No demo, no simulator and no kill test; `trimtab demo` and `trimtab simulate` say so."""
+    """The wheel has no demo, simulator or kill test; `trimtab demo` and `trimtab simulate` report that."""
     where = "import trimtab; from pathlib import Path; print(*Path(trimtab.__file__).parent.rglob('*.py'))"
     packed = run("python", "-c", where).stdout.split()
     assert len(packed) > 100
@@ -82,7 +82,7 @@ def test_files_for_source_checkouts_are_not_packaged(run: Run) -> None:
 
 
 def test_the_command_is_there(run: Run) -> None:
-    """The installation has made `trimtab`, which says its version and what it can do."""
+    """The installation provides `trimtab`, which prints its version and commands."""
     assert run("trimtab", "--version").stdout == "trimtab 0.1.0\n"
     assert "Execute a plan in batches" in run("trimtab", "--help").stdout
 
@@ -135,5 +135,5 @@ def test_a_missing_extra_is_named(run: Run, words: list[str], extra: str) -> Non
 
 
 def test_status_reads_the_lake_without_any_extra(run: Run) -> None:
-    """What it says of a lake that is not there yet is the lake's affair, not the installation's."""
+    """The message about a missing lake is that of the lake, not of the installation."""
     assert "trimtab collect" in _refused(run, "status")

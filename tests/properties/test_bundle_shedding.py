@@ -125,7 +125,7 @@ def test_reasons_of_decisions_can_be_written(shedder: Shedder[Any], views: list[
 
 @given(streams())
 def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LeaderLoadView]) -> None:
-    """A high hit is a low one too, and nobody has as many as would have acted."""
+    """A high hit is a low one too, and no broker has enough hits to act."""
     options = make_options(EAGER)
     for decision, state in run(avg_shedder.SHEDDER, views, options):
         assert set(state.hits_high) <= set(state.hits_low)

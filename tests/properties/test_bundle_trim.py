@@ -34,8 +34,8 @@ EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), allow_splits=False)
 def test_every_plan_satisfies_its_invariants(
     seed: int, wild: bool, views: int, epsilon: float, unowned: str, most: int | None, grace: float
 ) -> None:
-    """An independent walk: sources, policies, grace time, sums, and, where the verdict says so, every goal in
-    every view; the same again gives the same bytes, and the file brings the plan back.
+    """An independent check of sources, policies, grace time, sums and, if the verdict says so, every goal in
+    every view. The same input gives the same bytes, and the file is read back.
     """
     snapshot = random_bundles_snapshot(seed, namespaces=8, views=views, wild=wild)
     asked = BundlesSettings(

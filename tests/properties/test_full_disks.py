@@ -101,8 +101,8 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 def test_no_disk_is_filled_above_theta_without_a_problem(
     document: dict[str, Any], drawn: st.DataObject, reading: str, tmp_path: Path
 ) -> None:
-    """Racks, hosts, brokers of all states, offline replicas and any wish in one input: disks keep to θ, and
-    nothing else that the plan says is wrong either.
+    """Racks, hosts, brokers of all states, offline replicas and all requests in one input: disks stay below
+    θ, and the checker finds no other error.
     """
     strategy, switches = READINGS[reading]
     asked = [*drawn.draw(wishes(document), label="settings"), *switches]

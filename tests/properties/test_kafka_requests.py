@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("short_search")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_plans_for_random_requests_are_true(first: int) -> None:
-    """Whatever is asked of whatever cluster: the judge finds nothing wrong."""
+    """For any request and any cluster the independent checker finds no error."""
     wrong = []
     for seed in range(first, first + BLOCK):
         verdict, faults = judged_request(seed)

@@ -65,7 +65,7 @@ def by_all_orders(history: list[ClientOperation]) -> bool:
 @settings(max_examples=400, deadline=None)
 @given(histories())
 def test_the_search_agrees_with_all_orders(history: list[ClientOperation]) -> None:
-    """Neither the cuts, nor its memory, nor places looked up in the history change a verdict."""
+    """Neither pruning, nor memory, nor the index of the history changes a verdict."""
     expected = by_all_orders(history)
     event(f"linearizable: {expected}")
     assert check_linearizability(history, LogModel(history)).linearizable is expected

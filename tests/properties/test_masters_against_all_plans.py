@@ -137,8 +137,8 @@ def reached(case: Case, plan: MastersPlan) -> Best:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_no_plan_of_a_small_cluster_is_better(batch: int) -> None:
-    """An operator who tries all plans by hand finds none within ε that is missed, with fewer transfers, or
-    more even; and what the plan says cannot be reached cannot.
+    """An exhaustive search finds no plan within ε that was missed, with fewer transfers, or more even; and
+    goals reported as unreachable are so.
     """
     wrong = []
     for seed in range(batch, CASES, BATCHES):

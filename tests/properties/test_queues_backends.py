@@ -229,7 +229,9 @@ def opened(
 
 
 def test_any_sequence_agrees_with_lists(opened: tuple[Opened, int]) -> None:
-    """Messages in, out, between queues, workers coming and going: lengths, work and order as in the model."""
+    """Messages in, out, between queues, workers joining and leaving: lengths, work and order
+    equal the model.
+    """
     backend, examples = opened
     run_state_machine_as_test(
         machine(backend),

@@ -403,7 +403,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
-    """One thing is made wrong in a sound plan, or in the snapshot under it, and the judge says what."""
+    """A single error is injected into a valid plan or its snapshot, and the checker names it."""
     scene, plant, expected = PLANTED[name]
     document, made = scene()
     plant(document, made)
@@ -453,7 +453,7 @@ def beyond(name: str) -> tuple[Document, Document]:
     ],
 )
 def test_an_impossible_input_has_to_be_called_so(name: str) -> None:
-    """A plan that calls it incomplete is told the proof; one that calls it infeasible is not."""
+    """The checker adds the proof to a plan called incomplete, and not to one called infeasible."""
     document, settings = beyond(name)
     for verdict_told, wrong in (("incomplete", True), ("infeasible", False)):
         made = plan(document, verdict_told, [], **settings)

@@ -120,8 +120,8 @@ def test_every_interval_of_a_broker_is_correct_or_missing(lake: Lake) -> None:
 
 
 def test_every_snapshot_has_the_steady_load_or_states_the_gaps(lake: Lake) -> None:
-    """The loads that plans are made from, before, during and after executions: at most as many partitions
-    are off as the snapshot says that it has no counters or no rates of.
+    """Loads for plans, before, during and after executions: the number of wrong partitions is at most the
+    number reported as without counters or rates.
     """
     for name, story in STORIES.items():
         snapshot = read_snapshot(lake.newest_snapshot(name))

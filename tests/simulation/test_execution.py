@@ -55,7 +55,7 @@ def test_an_undisturbed_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(100, by_tier(101, 102, 102)))
 def test_killed_at_every_write_and_resumed_the_plan_is_carried_out(seed: int, tmp_path: Path) -> None:
-    """Whichever write of the journal the kill falls on, the next life finishes the plan."""
+    """The process is killed at any write of the journal, and the next one finishes the plan."""
     world = random_world(seed, tmp_path / "whole", median_bytes=SMALL)
     world.live()
     for write in range(1, world.writes + 1):

@@ -140,7 +140,7 @@ def test_a_burst_takes_the_time_of_the_network(tmp_path: Path) -> None:
 
 
 def test_the_limiting_network_path_is_named(tmp_path: Path) -> None:
-    """The tightest network path decides, and the text says whose it is; never one that was made up."""
+    """The tightest network path decides, and the text names its broker; never a nominal capacity."""
     world = world_of(tmp_path, 1)
     told = expected(world)
     assert told.limit is not None
@@ -160,7 +160,7 @@ def test_the_limiting_network_path_is_named(tmp_path: Path) -> None:
 
 
 def test_nothing_is_foretold_that_is_not_known(tmp_path: Path) -> None:
-    """Without a throttle nobody knows how fast brokers copy; a number that was asked for is named as that."""
+    """Without a throttle the copy rate is unknown; a requested number is named as such."""
     free = replace(AUTO, throttle="none")
     world = world_of(tmp_path, 1, free)
     told = expected(world)

@@ -98,14 +98,16 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(by_tier(1, 5, 5)))
 def test_only_records_deleted_by_retention_are_lost(seed: int) -> None:
-    """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
+    """Logs are truncated beyond unconsumed records: fences and sequences that wait for them stop waiting."""
     found = simulate(seed, 20_000, retention=True)
     assert found.lost > 0, "nothing was cut off that somebody waited for"
     assert found.effects + found.lost >= 0.9 * found.records
 
 
 def test_records_deleted_by_retention_may_take_effect_too_late_at_a_replaced_consumer() -> None:
-    """A limit: who has it in hand does not know that others have gone on without it, and no mark tells."""
+    """A limit: the consumer with the record does not know that others have continued without it, and no
+    checkpoint shows it.
+    """
     made = KeysWorld(2, 2, [[A, A]], OrderingConfig(run_records=1), nothing, retention=True)
     made.tables = [EXCHANGED]
     made.send(0)
@@ -188,7 +190,7 @@ def test_a_later_run_waits_for_the_retained_records_of_the_previous_run(
 
 
 def test_a_record_held_indefinitely_is_a_violation() -> None:
-    """A fence in a partition that will never be that long, with time-outs that are never looked at."""
+    """A fence in a partition that never becomes so long, with time-outs that never expire."""
     made = world([[A]])
     made.send(0)
     entry = made.producers[0].flying[0].popleft()

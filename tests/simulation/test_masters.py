@@ -43,7 +43,7 @@ def test_no_seed_breaks_an_invariant(engine: ConsensusEngine) -> None:
 
 
 def test_injected_faults_are_counted() -> None:
-    """The page says how many faults there were: kinds of the seed alone, and each end of a node once."""
+    """The page states the number of faults: kinds of the seed alone, and each end of a node once."""
     told = run(0)
     drawn = told.setting.partition("faults ")[2].split()
     assert {"kill"} <= told.faults.keys() <= {*drawn}
@@ -54,11 +54,10 @@ def test_injected_faults_are_counted() -> None:
 
 @pytest.mark.parametrize("seed", SHOWED)
 def test_seeds_at_which_mistakes_showed(seed: int) -> None:
-    """A mastership handed over beside a renewal, a token of two nodes, a log that is answered too early.
-
-    At 444 and 4692 a slow node asked again for entries before it had taken them in, and stayed behind.
-    At 690 and 1095 a consumer's life ended without a word, and the first answer to the next one was lost.
-    At 5026 messages of a consumer's life came late, and took the place of the present one.
+    """A mastership transferred during a renewal, a token of two nodes, an early answer of a log. At 444 and
+    4692 a slow node requested entries again before applying them, and stayed behind. At 690 and 1095 a
+    consumer ended without a message, and the first answer to the next one was lost. At 5026 late messages
+    of a consumer's previous incarnation replaced those of the current one.
     """
     told = run(seed)
     assert not told.violation, told.violation
@@ -74,7 +73,7 @@ def test_nothing_is_lost_under_arbitrary_clocks(engine: ConsensusEngine, seed: i
 
 @pytest.mark.parametrize("seed", [12, 23])
 def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults of the wall clock bite: whoever counts terms by it is master beside another one."""
+    """Faults of the wall clock have an effect: with terms counted by it there are two masters."""
     monkeypatch.setattr(world, "DriftingClock", partial(DriftingClock, reads_wall=True))
     assert run(seed).violation.startswith("I1 ")
 

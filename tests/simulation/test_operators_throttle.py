@@ -81,14 +81,14 @@ def test_whenever_trimtab_is_killed_the_operators_own_values_stand_at_the_end(
 
 @pytest.mark.parametrize("throttles", THROTTLES.values(), ids=THROTTLES)
 def test_a_broker_that_dies_and_returns_has_its_own_values(throttles: Throttles, tmp_path: Path) -> None:
-    """Whatever is set while it is away is put back all the same."""
+    """Values that are set while it is away are restored."""
     world = world_of(tmp_path, throttles, [BrokerKilled(2.0, 4), BrokerStarted(60.0, 4)])
     world.live_to_the_end()
     assert world.evaluate() == []
 
 
 def test_the_own_throttle_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
-    """At the operator's 3 MB/s the copies would take a minute; at ours they take seconds."""
+    """At the operator's 3 MB/s the copies would take a minute; at trimtab's rate they take seconds."""
     world = world_of(tmp_path, THROTTLES["for all brokers"], [])
     assert world.live()
     assert world.evaluate() == []
@@ -104,7 +104,9 @@ def test_the_own_throttle_holds_while_copies_are_in_flight(tmp_path: Path) -> No
 
 
 def test_a_copy_outrun_through_a_brokers_own_throttle_is_reported(tmp_path: Path) -> None:
-    """Written at 4 MB/s, and broker 3 lets only 1 in: raising ours would not help, and is not advised."""
+    """Written at 4 MB/s, and broker 3 accepts only 1: a higher throttle would not help, and is
+    not suggested.
+    """
     own: Throttles = {(ResourceType.BROKER, "3"): {FOLLOWER_RATE: "1000000"}}
     world = world_of(tmp_path, own, [], growth=4 * MB)
     assert world.live()

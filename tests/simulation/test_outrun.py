@@ -37,7 +37,7 @@ def ends(world: World) -> dict[str, tuple[ReplicaStepState, str]]:
 
 
 def test_a_throttle_below_the_rate_of_writing_ends_with_one_clear_sentence(tmp_path: Path) -> None:
-    """Written at 8 MB/s, copied at 5 MB/s: given up, rolled back, told what would do; the rest goes on."""
+    """Written at 8 MB/s, copied at 5 MB/s: cancelled, rolled back, with a remedy; the rest continues."""
     world = world_of(
         tmp_path, ReplicasExecutionSettings(throttle="5000000", stall_timeout_seconds=60.0), 8 * MB
     )
@@ -76,7 +76,7 @@ def test_progress_includes_bytes_written_meanwhile(tmp_path: Path) -> None:
 
 
 def test_the_throttle_that_the_sentence_names_is_enough(tmp_path: Path) -> None:
-    """Who does as told gets the copy done."""
+    """With the suggested throttle the copy completes."""
     world = world_of(
         tmp_path, ReplicasExecutionSettings(throttle="16000000", stall_timeout_seconds=60.0), 8 * MB
     )
@@ -124,7 +124,7 @@ def test_a_copy_held_back_by_another_has_its_turn_afterwards(tmp_path: Path) -> 
 
 
 def test_a_slow_copy_that_gets_nearer_is_let_go_on(tmp_path: Path) -> None:
-    """Written at 8 MB/s, copied at 9: it takes many times the patience, and arrives."""
+    """Written at 8 MB/s, copied at 9 MB/s: it takes a multiple of the time-out, and completes."""
     settings = ReplicasExecutionSettings(throttle="9000000", stall_timeout_seconds=60.0)
     world = world_of(tmp_path, settings, 8 * MB, cold=False)
     began = world.cluster.now

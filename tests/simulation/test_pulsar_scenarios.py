@@ -33,7 +33,7 @@ def settings_of(shedder: str = "ThresholdShedder", *, first: bool = True, seed: 
     ],
 )
 def test_a_broker_joins_nine_at_60_percent(shedder: str, acts: bool, first: bool) -> None:
-    """The default shedder leaves it idle: nobody is 10 points above the average of 54 %, or above 85 %."""
+    """The default shedder leaves it idle: no broker is 10 points above the average of 54 %, or above 85 %."""
     world = broker_joins(settings_of(shedder, first=first))
     found = outcome(world)
     assert at_rest(world) == []
@@ -93,7 +93,7 @@ def test_a_hot_bundle_alone_on_its_broker_is_not_shed_but_split(first: bool) -> 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_hot_bundle_of_one_topic_stays_with_a_reason(first: bool) -> None:
-    """Neither shedding nor splitting helps; the shedder says that the sole bundle overloads its broker."""
+    """Neither shedding nor splitting helps; the shedder reports that the sole bundle overloads its broker."""
     world = lone_hot_bundle(settings_of(first=first), topics=1)
     found = outcome(world)
     assert at_rest(world) == []

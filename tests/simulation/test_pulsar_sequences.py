@@ -31,7 +31,9 @@ def told(world: PulsarWorld, bundle: BundleRange) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_lookup_assigns_the_bundle_and_redirects_all_others(seed: int) -> None:
-    """Two clients look a topic up at different brokers: one lock is taken, and both end with its holder."""
+    """Two clients look up a topic at different brokers: one lock is acquired, and both are sent to its
+    holder.
+    """
     world = world_of(seed=seed)
     world.open()
     world.run_until(5.0)
@@ -141,7 +143,9 @@ def test_topics_of_one_hash_cannot_be_divided_by_count() -> None:
 
 
 def test_a_broker_that_dies_in_a_split_leaves_the_bundle_whole_or_cut_never_half() -> None:
-    """However far the owner came, the next lookup finds every topic a new owner, and no lock is left."""
+    """At any progress of the owner, the next lookup finds a new owner for every topic, and no
+    lock is left.
+    """
     ends = set()
     for steps in range(12):
         world = world_of(seed=3)
@@ -160,7 +164,9 @@ def test_a_broker_that_dies_in_a_split_leaves_the_bundle_whole_or_cut_never_half
 
 
 def test_a_broker_that_returns_before_its_session_ends_waits_for_its_own_locks() -> None:
-    """The locks of its former life stand: clients that are sent to it find that it does not serve them."""
+    """The locks of its previous session exist: clients that are sent to it find that it does
+    not serve them.
+    """
     world = world_of()
     world.place(FIRST, "broker-1:8080")
     old = world.living["broker-1:8080"]
@@ -173,7 +179,7 @@ def test_a_broker_that_returns_before_its_session_ends_waits_for_its_own_locks()
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    """All chance comes from the seed."""
+    """All random numbers derive from the seed."""
     runs = []
     for _ in range(2):
         world = world_of(seed=11)
@@ -185,7 +191,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_checkers_detect_violations() -> None:
-    """Two owners, a gap, a bundle that is none, clients at the wrong broker, one nobody looks for."""
+    """Two owners, a gap, an invalid bundle, clients at the wrong broker, a topic that no client looks up."""
     world = world_of()
     world.open()
     world.run_until(5.0)

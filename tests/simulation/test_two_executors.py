@@ -95,7 +95,9 @@ def watched_by(world: World, rival: Rival) -> Callable[[float], None]:
 def test_a_second_trimtab_never_acts_while_the_first_does(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With calls lost and controllers gone, the rival is refused by name as long as the first one acts."""
+    """With lost calls and missing controllers, the second trimtab is rejected by name while the first one
+    acts.
+    """
     world = random_world(seed, tmp_path, lost_fraction=0.05 * (seed % 3))
     world.script = FaultScript(ControllerRestarted(7.0 + 20.0 * n, 3.0) for n in range(seed % 4))
     rival = Rival(world)
@@ -112,7 +114,7 @@ def test_a_second_trimtab_never_acts_while_the_first_does(
 def test_an_unresponsive_trimtab_is_replaced_and_steps_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off for longer than its lease, the first one touches nothing more once the other has begun."""
+    """Disconnected for longer than its lease, the first one changes nothing after the other has started."""
     world = random_world(3, tmp_path, median_bytes=1e9)
     rival = Rival(world)
     monkeypatch.setattr(world, "pass_time", watched_by(world, rival))

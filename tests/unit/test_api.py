@@ -87,7 +87,7 @@ def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None
 
 @pytest.mark.parametrize("level", list(trimtab.BALANCERS))
 def test_frames_contain_the_values(level: str) -> None:
-    """Rows and columns by name: nobody has to know the order of an array."""
+    """Rows and columns by name: the order of an array need not be known."""
     snapshot = SNAPSHOTS[level]
     found = snapshot.imbalance()
     usage, measures = trimtab.usage(snapshot), trimtab.measures(snapshot)

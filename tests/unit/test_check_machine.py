@@ -43,7 +43,7 @@ def test_a_good_machine_names_its_python(machine):
 
 
 def test_no_java_is_one_sentence(machine):
-    """A machine without Java is told what to install."""
+    """Without Java the message names the package to install."""
     (machine / "java").unlink()
     code, _, complained = _check(machine)
     assert code == 1
@@ -53,7 +53,7 @@ def test_no_java_is_one_sentence(machine):
 
 @pytest.mark.parametrize(("version", "number"), [("1.8.0_392", "8"), ("11.0.2", "11")])
 def test_an_old_java_is_named_by_version(machine, version, number):
-    """Java 8 calls itself 1.8, and is as old as it looks."""
+    """Java 8 reports 1.8, and is recognised as old."""
     _program(machine / "java", f"echo 'openjdk version \"{version}\" 2021' >&2")
     code, _, complained = _check(machine)
     assert code == 1
@@ -68,7 +68,7 @@ def test_java_home_is_checked_first(machine, tmp_path):
 
 
 def test_an_old_python_is_named(machine):
-    """A Python that is too old is told by its version, with how to name another."""
+    """A Python that is too old is reported with its version, and how to name another."""
     (machine / "python3").unlink()
     _program(machine / "python3", '[ "$1" = --version ] && echo Python 3.9.2 && exit 0; exit 1')
     code, _, complained = _check(machine)
@@ -85,7 +85,7 @@ def test_a_newer_python_next_to_an_old_one_is_found(machine):
 
 
 def test_a_python_without_venv_is_reported_with_the_package_to_install(machine):
-    """Debian's python3 comes without the module that makes environments."""
+    """Debian's python3 lacks the module that creates environments."""
     (machine / "python3").unlink()
     _program(machine / "python3", 'case "$2" in *ensurepip*) exit 1;; esac; exit 0')
     code, _, complained = _check(machine)
@@ -95,7 +95,7 @@ def test_a_python_without_venv_is_reported_with_the_package_to_install(machine):
 
 
 def test_too_little_disk_is_reported_in_megabytes(machine):
-    """The packages alone take gigabytes, so a full disk is told before the download, not after."""
+    """The packages alone take gigabytes, so a full disk is reported before the download."""
     (machine / "df").unlink()
     _program(machine / "df", "echo head; echo disk 9 8 1234 9% /")
     checkout = machine.parent / "checkout"

@@ -68,7 +68,7 @@ def test_later_requirements_are_checked_first(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_only_missing_packages_are_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody lacks one of the two packages of an extra: the command names that one."""
+    """One of two packages of an extra is missing: the command names that one."""
 
     def found(name: str) -> Any:
         if name == "pulsar-client":

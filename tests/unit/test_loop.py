@@ -8,7 +8,7 @@ from trimtab.loop import turn
 
 
 def test_a_turn_feeds_each_result_to_the_next() -> None:
-    """What is observed is planned on, what is planned is done, and the receipt comes back."""
+    """Observations are planned, plans are executed, and the receipt is returned."""
     assert turn(lambda: [3, 1], sorted, lambda plan: ("done", plan)) == ("done", [1, 3])
 
 

@@ -87,7 +87,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_python_of_the_pages_is_typed(checked: str) -> None:
-    """Somebody copies a block into a program that is checked strictly."""
+    """A copied block passes a strict type checker."""
     assert [line for line in checked.splitlines() if line.startswith("page_")] == []
 
 

@@ -79,7 +79,7 @@ def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
-    """The error says what to make sure of before moving it away."""
+    """The error states the conditions for moving the file away."""
     path = tmp_path / "journal.sqlite"
     path.write_text("not a database" * 100)
     with pytest.raises(ActError, match="cannot be read .* no throttle is left in the cluster"):
@@ -87,7 +87,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path) -> None:
-    """The newest ids are told."""
+    """The newest ids are listed."""
     cluster = new_cluster()
     run(cluster, prepared(cluster, PLAN), tmp_path)
     with (
@@ -113,7 +113,7 @@ def test_an_execution_without_a_balancer_name_is_one_of_replicas(tmp_path: Path)
 
 
 def test_an_execution_of_an_unknown_balancer_is_named(tmp_path: Path) -> None:
-    """A later trimtab may know more levels: this one says so and touches nothing."""
+    """A later version may have more balancers: this one reports the unknown one and changes nothing."""
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
@@ -166,7 +166,7 @@ def test_a_process_may_be_killed_at_any_write(write: int, when: str, tmp_path: P
 
 
 def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
-    """Cut a run after each of its writes: whoever reads the file brings the plan to its end."""
+    """A run is interrupted after each of its writes, and the next process completes the plan."""
     total = _writes_of_a_whole_run(tmp_path / "whole")
     assert total > 10
     for cut in range(1, total + 1):

@@ -49,7 +49,7 @@ def test_the_second_is_refused_by_name_and_since_when(tmp_path: Path) -> None:
 
 
 def test_another_state_folder_does_not_help(tmp_path: Path) -> None:
-    """The claim in the cluster is seen whatever the folder."""
+    """The claim in the cluster is read with any state folder."""
     cluster = FakeCluster()
     first = lease(cluster, tmp_path / "one", "a")
     first.acquire()
@@ -81,7 +81,7 @@ def test_an_expired_holder_is_replaced_with_a_note(tmp_path: Path) -> None:
 
 
 def test_a_slow_clock_elsewhere_does_not_make_it_dead(tmp_path: Path) -> None:
-    """Its clock is behind by an hour, but it renews while we watch: it lives."""
+    """Its clock is an hour behind, but it renews while we watch: it is alive."""
     cluster = FakeCluster()
     cluster.claims = {elsewhere(cluster, "far", age=3600)}
     slept = cluster.sleep
@@ -109,7 +109,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once(tmp_path: Path) -> N
 def test_a_container_of_the_same_name_is_another_machine(
     tmp_path: Path, machine: str, respected: bool
 ) -> None:
-    """No such process is seen from here, which says nothing of it; older versions name the host only."""
+    """A process on another host cannot be checked; older versions record the host only."""
     cluster = FakeCluster()
     holder = replace(
         this_process("there", cluster.now), machine=machine, pid=2**22 + 1, process_started_at="1"
@@ -125,7 +125,7 @@ def test_a_container_of_the_same_name_is_another_machine(
 
 
 def test_of_two_at_once_the_earlier_claim_holds(tmp_path: Path) -> None:
-    """Another claim appears between our looking and our writing: the earlier of the two goes on."""
+    """Another claim appears between our read and our write: the earlier of the two continues."""
     for age, ours_holds in ((5.0, False), (-5.0, True)):
         cluster = FakeCluster()
         slept = cluster.sleep
@@ -145,7 +145,7 @@ def test_of_two_at_once_the_earlier_claim_holds(tmp_path: Path) -> None:
 
 
 def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
-    """Before every change the claims are looked at; who has been replaced steps back."""
+    """The claims are read before every change; a replaced holder stops."""
     cluster = FakeCluster()
     mine = lease(cluster, tmp_path, "b")
     mine.acquire()
@@ -163,7 +163,7 @@ def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
 
 
 def test_without_the_right_to_write_settings_the_lock_file_remains(tmp_path: Path) -> None:
-    """Said, not hidden: only trimtabs of this state folder are kept out."""
+    """Reported: only trimtabs with this state folder are excluded."""
 
     class Forbidden(FakeCluster):
         def write_claims(self, added: object, removed: object) -> None:
@@ -180,7 +180,9 @@ def test_without_the_right_to_write_settings_the_lock_file_remains(tmp_path: Pat
 
 
 def test_a_query_names_live_holders_and_lists_dead_ones(tmp_path: Path) -> None:
-    """From the same state folder and from another; the execution is told with the next check. No trace."""
+    """From the same state folder and from another; the execution is notified at the next check. No trace is
+    left.
+    """
     cluster = FakeCluster()
     first = lease(cluster, tmp_path / "one", "a")
     first.acquire()
@@ -207,7 +209,7 @@ def test_a_query_names_live_holders_and_lists_dead_ones(tmp_path: Path) -> None:
 
 
 def test_claims_of_an_older_trimtab_are_understood(tmp_path: Path) -> None:
-    """They tell no execution and no state folder."""
+    """They contain neither the execution nor the state folder."""
     cluster = FakeCluster()
     text = elsewhere(cluster, "far", age=0).replace("&folder=", "")
     assert "folder" not in text

@@ -41,7 +41,9 @@ def test_lower_throttles_of_operators_are_reported_before_the_start(
 def test_a_brokers_own_throttle_is_reported_on_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may have been set since; a rate for all brokers is not told, it may be ours from before."""
+    """It may have been set since; a rate for all brokers is not reported, it may be an earlier
+    one of ours.
+    """
     monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path / "state"))
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)

@@ -75,7 +75,7 @@ def test_a_dry_run_shows_every_step_and_changes_nothing(
 def test_a_plan_is_executed_and_the_receipt_reports_it(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As text; and listed afterwards with its level."""
+    """As text; and listed afterwards with its balancer."""
     one, two, three = server.ids
     plan = bundle_plan_of(unload(FIRST, one, two, sessions=5), unload(SECOND, one, three, sessions=7))
     assert trimtab(server, "apply", write(tmp_path, plan), "--yes") == 0
@@ -112,8 +112,8 @@ def test_the_receipt_as_json(
 def test_a_plan_that_the_cluster_has_overtaken_is_refused_and_rebased(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One bundle has another owner, one was split by somebody else: named; the rest goes on with
-    --skip-changed.
+    """One bundle has another owner, one was split by another process: named; the rest continues with --skip-
+    changed.
     """
     one, two, three = server.ids
     third, fourth = f"{NAMESPACE}/0x80000000_0xc0000000", f"{NAMESPACE}/0xc0000000_0xffffffff"
@@ -146,7 +146,7 @@ def test_a_plan_for_another_cluster_is_refused(
 def test_options_of_another_balancer_are_rejected(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A throttle says nothing to bundles."""
+    """A throttle has no meaning for bundles."""
     one, two, _ = server.ids
     path = write(tmp_path, bundle_plan_of(unload(FIRST, one, two)))
     assert trimtab(server, "apply", path, "--throttle", "auto") == 2
@@ -199,7 +199,7 @@ def test_a_dead_destination_leaves_its_step_with_a_remedy(
 def test_the_only_named_broker_may_die_during_the_execution(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are asked from then on; it dies as the second bundle is sent from another broker."""
+    """The other brokers are used from then on; it dies while the second bundle leaves another broker."""
     one, two, three = server.ids
     server.cluster.session_seconds = 0.5
     for key in (FIRST, SECOND):

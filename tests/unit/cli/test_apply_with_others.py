@@ -68,7 +68,7 @@ def test_while_an_execution_runs_a_second_one_names_it(
     own: bool,
     words: tuple[str, ...],
 ) -> None:
-    """The first is copying, so that the plan does not fit any more; that is not what is said."""
+    """The first is copying, so the plan no longer fits; but the error names the first."""
     monkeypatch.setattr("trimtab.act.lease.RECHECK_SECONDS", 0.0)
     port = SimulatedPort(cluster)
     with (
@@ -97,7 +97,7 @@ def test_while_an_execution_runs_a_second_one_names_it(
 def test_after_a_kill_resume_is_named(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In its own state folder: refused, whatever has become of the partitions meanwhile."""
+    """In its own state folder: rejected, whatever happened to the partitions meanwhile."""
     with open_store(state_folder()) as store:
         prepared = prepare(EXECUTOR, SimulatedPort(cluster), PLAN)
         begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
@@ -114,7 +114,7 @@ def test_after_a_kill_resume_is_named(
 def test_leftovers_of_a_dead_execution_in_another_state_folder_are_reported(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only its claim tells of it; the way to it comes before all that no longer fits, and exit code 1."""
+    """Only its claim names it; the remedy precedes the changes that no longer fit, with exit code 1."""
     dead = replace(
         this_process("dead", 1e9), pid=2**22 + 1, process_started_at="1", folder="/srv/state", execution=3
     )

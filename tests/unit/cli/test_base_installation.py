@@ -132,7 +132,7 @@ def _ran(home: Path, lines: list[list[str]], *extras: str) -> list[tuple[int, st
 
 
 def test_every_verb_has_a_row() -> None:
-    """A command that is added says here which extra it needs."""
+    """A new command declares here which extra it needs."""
     there = {
         path
         for name, (load, _) in COMMANDS.items()
@@ -144,7 +144,7 @@ def test_every_verb_has_a_row() -> None:
 
 @pytest.mark.slow
 def test_each_verb_asks_for_its_extra_alone(home: Path) -> None:
-    """Somebody has installed no extra, and tries everything."""
+    """Without any extra, every command is tried."""
     rows = _rows()
     for (words, extra, said), (code, output) in zip(rows, _ran(home, [row[0] for row in rows]), strict=True):
         line = " ".join(words)

@@ -100,7 +100,7 @@ def closed_port() -> int:
 def test_without_anything_the_next_steps_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No cluster, no lake: nothing is broken, and no folder is made by looking."""
+    """Without a cluster or lake nothing fails, and checking creates no folder."""
     code, found = checked(capsys)
     assert code == 1
     assert found["no file"] == ("fine", "all by default")
@@ -142,7 +142,7 @@ def test_settings_of_all_sections_are_checked(tmp_path: Path, capsys: pytest.Cap
 def test_a_file_that_is_no_toml_ends_the_check_of_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rest is looked at all the same."""
+    """The other checks still run."""
     (tmp_path / "trimtab.toml").write_text("[replicas\n")
     code, found = checked(capsys)
     assert code == 2
@@ -279,7 +279,7 @@ def test_an_idle_cluster_is_not_verified(
     growing: list[float],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Counters that stand still beside logs that stand still prove nothing."""
+    """Constant counters together with constant logs prove nothing."""
     growing[0] = 0.0
     code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["metrics"] == (
@@ -326,7 +326,7 @@ def test_topics_under_another_label(
     metered: Pages,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Names of known topics are understood; others are told, with the setting."""
+    """Names of known topics are matched; others are reported, with the setting."""
     for broker in (1, 2, 3):
         metered[f"/{broker}"] = changed(
             metered[f"/{broker}"], BYTES_IN, f'{BYTES_IN}{{kafka_topic="t"}} 10\n{BYTES_IN}'
@@ -345,7 +345,7 @@ def test_one_address_for_all_brokers(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Split by a label with brokers' ids; refused where nothing tells them apart."""
+    """Split by a label with brokers' ids; rejected if nothing distinguishes them."""
     metered["/all"] = metered["/1"]
     (tmp_path / "trimtab.toml").write_text(f'[collect]\nprometheus = "{metered["address"]}/all"\n')
     _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
@@ -405,7 +405,7 @@ def test_rights_that_are_lacking(
 
 
 def test_rights_on_topics(kafka: tuple[SimulatedKafka, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Named topic by topic, the first few; and a user who sees none is told so."""
+    """The first topics are named; and a user without rights is told so."""
     kafka[0].rights = {8, 7}
     for name in "abcd":
         kafka[0].controller.create_topic(name, {0: [1, 2]}, size_bytes=1e6)

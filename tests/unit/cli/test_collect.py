@@ -47,7 +47,7 @@ def run(*arguments: str) -> int:
 def test_some_ticks_land_in_the_lake(
     bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One file and one line of progress a tick; without endpoints it says that CPU is missing."""
+    """One file and one line of progress per tick; without endpoints CPU is reported as missing."""
     lake = str(tmp_path)
     assert run("--cluster", f"kafka://{bootstrap}", "--lake", lake, "--interval", "1", "--ticks", "2") == 0
     err = capsys.readouterr().err
@@ -58,7 +58,7 @@ def test_some_ticks_land_in_the_lake(
 
 
 def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
-    """SIGTERM between two ticks: it says what it did and ends with 0."""
+    """SIGTERM between two ticks: it prints a summary and ends with 0."""
     command = [sys.executable, "-c", "from trimtab.cli.app import main; main()", "collect", "--interval", "1"]
     with subprocess.Popen(
         [*command, "--cluster", f"kafka://{bootstrap}", "--lake", str(tmp_path)],
@@ -81,7 +81,7 @@ def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
 def test_ticks_that_cannot_be_written_are_lost_and_counted(
     bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A lake that cannot be written: every tick is tried, the exit code says that none landed."""
+    """An unwritable lake: every tick is tried, and the exit code reports that none was written."""
     (tmp_path / "raw").write_text("in the way")
     lake = str(tmp_path)
     assert run("--cluster", f"kafka://{bootstrap}", "--lake", lake, "--interval", "1", "--ticks", "2") == 1

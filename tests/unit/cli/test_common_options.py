@@ -50,7 +50,7 @@ def test_every_code_in_the_sources_and_the_help_is_documented() -> None:
 
 @pytest.mark.parametrize("command", ["plna", "colect", "aply"])
 def test_an_unknown_command_gets_a_suggestion(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A slip of the finger names the command that was meant."""
+    """A mistyped command gets a suggestion."""
     assert run(command) == 2
     error = capsys.readouterr().err
     assert "Did you mean" in error

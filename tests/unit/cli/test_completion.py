@@ -28,7 +28,7 @@ def trimtab(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_bash_completes_a_command(tmp_path: Path) -> None:
-    """Somebody sources what is printed, types `trimtab pl`, and presses the tabulator."""
+    """The printed script is sourced, and `trimtab pl` followed by the tabulator is completed."""
     command = tmp_path / "trimtab"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m trimtab "$@"\n')
     command.chmod(0o755)
@@ -55,7 +55,7 @@ def test_bash_completes_a_command(tmp_path: Path) -> None:
     [("trimtab pl", "plan"), ("trimtab plan rep", "replicas"), ("trimtab apply --dr", "--dry-run")],
 )
 def test_completion_offers_commands_and_options_in_every_shell(shell: str, line: str, expected: str) -> None:
-    """Below the first command too, which is imported only when it is asked for."""
+    """Below the first command too, which is imported only on request."""
     variables, form = SHELLS[shell]
     place = str(line.count(" "))
     asked = {name: text.format(line=line, place=place) for name, text in variables.items()}

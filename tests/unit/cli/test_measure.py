@@ -164,7 +164,7 @@ def test_an_already_balanced_resource_is_not_called_balanced_by_the_execution(
 
 
 def test_another_load_is_not_comparable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Half the traffic: the last line says so, and the exit code is 1, though every goal holds."""
+    """Half the traffic: the last line reports it, and the exit code is 1, though every goal holds."""
     level = BALANCERS["replicas"]
     after = everywhere(level, EVEN, network_in=(20.0, 21.0, 19.0))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), after)
@@ -258,7 +258,7 @@ def test_samples_during_other_executions_do_not_count(
 def test_the_nearest_before_and_the_newest_after_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Three of each, as asked."""
+    """Three of each, as requested."""
     level = BALANCERS["replicas"]
     further = tuple((second, everywhere(level, UNEVEN)) for second in (-1000, -970, -940))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN), further=further)
@@ -304,7 +304,7 @@ def test_too_few_samples_are_rejected_with_a_remedy(
 
 
 def test_a_running_execution_is_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Interrupted: what to type is said."""
+    """Interrupted: the command to type is printed."""
     level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, None)
     code, _, told = run(capsys)
@@ -329,8 +329,8 @@ def test_the_chart_is_written_to_the_requested_file(
 def test_live_samples_replace_missing_ones(
     level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lake has what was before; after comes from samples of now, taken for as long as asked. Nothing of
-    them is left in the lake.
+    """The lake has the samples from before; those from after are taken now, for the requested time. None of
+    them stays in the lake.
     """
     lake_of(level, tmp_path / "now", everywhere(level, EVEN), everywhere(level, EVEN))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, UNEVEN))
@@ -400,7 +400,7 @@ def test_live_samples_are_rejected_for_an_earlier_execution(
 def test_fresh_samples_that_cannot_be_taken(
     words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Said before anything is sampled."""
+    """Reported before anything is sampled."""
     level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
     journal(level, asked(level), BEGUN, ENDED)
@@ -435,8 +435,8 @@ def _snapshot_of(path: Path, loads: tuple[float, ...], idle: float = 0.0, taken:
 def test_status_and_measure_do_not_contradict_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Samples and snapshot disagree, one way or the other: both commands name the goal that is missed. Where
-    they agree, both say that all is balanced.
+    """If samples and snapshot disagree, both commands name the missed goal. If they agree, both report a
+    balanced cluster.
     """
     level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, ENDED)

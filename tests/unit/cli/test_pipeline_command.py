@@ -22,7 +22,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 def test_empty_lake_is_reported_immediately(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody should wait for Spark to be told that there is nothing to do."""
+    """The message is printed without starting Spark."""
     code, told = said(capsys, "run", f"--lake={tmp_path}")
     assert code == 1
     assert told.startswith(f"trimtab: lake {tmp_path} holds no raw samples: run `trimtab collect` first")
@@ -142,7 +142,7 @@ def test_spark_is_announced_before_it_starts(
 def test_flags_of_the_requested_hours_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A lake keeps those of months: they say nothing of this run."""
+    """A lake holds flags of months: they do not concern this run."""
     rows: list[dict[str, object]] = [
         {"cluster": "orders", "tick": NOON + number * STEP, "entities": 9, "gap": gap, "reset": 0}
         for number, gap in enumerate((7000, 9, 3, 0))

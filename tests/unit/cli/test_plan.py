@@ -118,7 +118,7 @@ def test_processes_and_threads_do_not_matter(snapshot: Path, tmp_path: Path) -> 
 
 
 def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--format kafka prints the lists that the plan ends with, and says that roles need an election."""
+    """--format kafka prints the final lists of the plan, and notes that leaders need an election."""
     out = tmp_path / "plan.json"
     assert run("replicas", "--snapshot", snapshot, "--format", "kafka", "--out", out) == 0
     said = capsys.readouterr()
@@ -146,7 +146,9 @@ def test_a_balanced_cluster_needs_no_moves(snapshot: Path, tmp_path: Path) -> No
 def test_too_much_load_is_infeasible_with_a_count(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """More than the brokers can hold: exit code 3, the plan is written, and says how many brokers to add."""
+    """More than the brokers can hold: exit code 3, the plan is written, and states how many
+    brokers to add.
+    """
     document = random_snapshot(SKEWED)
     for partition in document["partitions"]:
         for role in ("leader_load", "follower_load"):
@@ -171,7 +173,7 @@ def test_too_much_load_is_infeasible_with_a_count(
 
 
 def test_show_and_diff(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A plan can be shown later, also beside its snapshot, and compared; show checks it first."""
+    """A plan can be printed later, also with its snapshot, and compared; show checks it first."""
     one, two = tmp_path / "one.json", tmp_path / "two.json"
     assert run("replicas", "--snapshot", snapshot, "--out", one) == 0
     assert run("replicas", "--snapshot", snapshot, "--out", two, "--set", "replicas.epsilon=0.3") == 0

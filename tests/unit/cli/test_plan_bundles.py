@@ -78,7 +78,7 @@ def test_a_plan_is_printed_written_and_printed_again(
 def test_the_newest_snapshot_of_the_lake_is_planned_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An older one, and one of the other balancer, lie beside it."""
+    """The lake also has an older snapshot, and one of another balancer."""
     folder = local(Lake(tmp_path, REPLICAS).snapshot_folder("small"))
     folder.mkdir(parents=True)
     write_bundles_snapshot(small_snapshot([0, 1], [10, 10]), folder / "20261121T050000Z")
@@ -246,7 +246,7 @@ def test_a_shedder_and_a_placement_that_disagree_are_reported(
 def test_brokers_out_of_service_and_unowned_bundles_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So that nobody wonders why a broker is emptied."""
+    """So the reason for emptying a broker is visible."""
     found = small_snapshot([0, 1, 2, -1], [20, 20, 20, 5], in_service=[False, True, True], brokers=3)
     path = tmp_path / "s.json"
     write_bundles_snapshot(replace(found, brokers=replace(found.brokers, base=np.ones((3, 4)))), path)
@@ -291,7 +291,7 @@ def test_bundles_on_forbidden_brokers_fail_only_a_plan_that_should_move_them(
 def test_a_bundle_at_two_brokers_is_named_in_plans_from_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By trim and by Pulsar's strategies alike: both brokers, whatever is decided."""
+    """By trim and by Pulsar's strategies alike: both brokers are named, whatever is decided."""
     brokers = skewed()
     brokers["h2:8080"]["bundles"] = [*brokers["h2:8080"]["bundles"], key(1)]
     path = written(tmp_path / "r.jsonl", [tick(minute, brokers) for minute in range(6)])

@@ -16,7 +16,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def test_a_recording_becomes_one_decision_a_tick(recording: Path, tmp_path: Path) -> None:
-    """Each line says when, what is unloaded, where it should go, and the numbers that decided."""
+    """Each line has the time, the bundle, its destination, and the numbers of the decision."""
     out = tmp_path / "decisions.jsonl"
     assert replay("--reports", recording, "--strategy", "ThresholdShedder", "--seed", 0, "--out", out) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -57,7 +57,9 @@ def test_brokers_on_one_host_are_reported(tmp_path: Path, capsys: pytest.Capture
 def test_ownership_changes_are_reported_with_the_first_of_each_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A moving bundle, a split seen from both sides, and statistics without a bundle: taken, and said."""
+    """A moving bundle, a split reported by both brokers, and statistics without a bundle: accepted and
+    reported.
+    """
     calm, odd = skewed(), skewed()
     odd["h2:8080"]["bundles"] += [key(0), "t/n/0x03000000_0x03800000"]
     odd["h1:8080"]["bundles"].remove(key(2))
@@ -78,7 +80,9 @@ def test_ownership_changes_are_reported_with_the_first_of_each_kind(
 
 
 def test_policies_prevent_unloads(recording: Path, tmp_path: Path) -> None:
-    """Isolation to one host leaves no other broker: nothing is unloaded, and each refusal says why."""
+    """Isolation to one host leaves no other broker: nothing is unloaded, and each rejection
+    has its reason.
+    """
     path = tmp_path / "policies.json"
     isolation = {"alone": {"namespaces": ["t/n"], "primary": ["h1"]}}
     text = {"format": "trimtab/pulsar-policies/1", "namespaceIsolationPolicies": isolation}

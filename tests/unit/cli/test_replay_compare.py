@@ -28,7 +28,7 @@ def recording(tmp_path: Path) -> Path:
 def test_strategies_are_compared_in_one_table(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A row each below the recording as it is; decisions with their strategy, and a chart, where asked."""
+    """A row each below the recording; decisions with their strategy, and a chart, if requested."""
     out, chart = tmp_path / "decisions.jsonl", tmp_path / "chart.svg"
     assert replay("--reports", recording, *THREE, "--mode", "simulated", "--out", out, "--chart", chart) == 0
     shown = capsys.readouterr()
@@ -46,7 +46,7 @@ def test_strategies_are_compared_in_one_table(
 
 
 def test_json_contains_the_options_of_each_run(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One strategy suffices where the document is asked for; the pause is the user's."""
+    """One strategy suffices if the document is requested; the user sets the pause."""
     arguments = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=80", "--pause", 2, "--json")
     placed = ("--placement", "LeastLongTermMessageRate")
     assert replay("--reports", recording, *placed, *arguments, "--mode", "simulated") == 0
@@ -118,7 +118,7 @@ def test_a_chart_that_cannot_be_written_is_one_line(
 def test_scenarios_come_from_a_file_and_from_the_command_line(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is said for one goes before what is said for all, and the command line before the file."""
+    """Options of one scenario precede options of all, and the command line precedes the file."""
     listed = tmp_path / "scenarios.toml"
     listed.write_text(
         """

@@ -7,7 +7,7 @@ from trimtab_common.errors import SettingsError
 
 
 def test_settings_are_for_all_or_for_one() -> None:
-    """What is given for one goes before what is given for all, whichever comes first."""
+    """Options of one precede options of all, in any order."""
     chosen, common = strategy_requests(
         ["ThresholdShedder", "AvgShedder"],
         ["AvgShedder=AvgShedder", "LeastLongTermMessageRate"],
@@ -58,7 +58,7 @@ def test_a_java_class_is_named_by_its_last_part() -> None:
 def test_ambiguous_scenarios_are_rejected(
     strategies: list[str], placements: list[str], overrides: list[str], message: str
 ) -> None:
-    """A setting that would be for nobody, or one of two that contradict each other, is not passed over."""
+    """A setting that applies to no scenario, or one of two contradicting settings, is an error."""
     with pytest.raises(SettingsError) as refused:
         strategy_requests(strategies, placements, overrides)
     assert message in str(refused.value)

@@ -16,7 +16,7 @@ def simulate(*arguments: object) -> int:
 
 
 def test_every_scenario_is_run_under_every_strategy(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which of them act on a broker that has just joined is seen at a glance."""
+    """The table shows which strategies act on a broker that has just joined."""
     assert simulate() == 0
     lines = capsys.readouterr().out.splitlines()
     begins = lines.index("broker-joins: an idle broker joins nine at 60 %; 20 minutes")
@@ -33,7 +33,7 @@ def test_every_scenario_is_run_under_every_strategy(capsys: pytest.CaptureFixtur
 
 
 def test_json_has_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of what was asked for alone; placed by lookups, eight unloads bring two bundles back."""
+    """Of the requested scenario only; placed by lookups, eight unloads return two bundles."""
     asked = ("--scenario", "broker-overloaded", "--strategy", "ThresholdShedder", "--json")
     assert simulate(*asked, "--destination", "lookup") == 0
     (row,) = json.loads(capsys.readouterr().out)

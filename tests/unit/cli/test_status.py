@@ -86,7 +86,7 @@ def test_status_without_anything_to_read(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything was collected: sizes, replicas and leaders, and what is missing is said."""
+    """Before anything was collected: sizes, replicas and leaders, and missing figures are reported."""
     cluster = cluster_of(3)
     cluster.controller.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]}, size_bytes=60e6)
     cluster.controller.create_topic("uneven", {0: [1], 1: [1]}, size_bytes=0)

@@ -87,7 +87,7 @@ def test_a_dead_broker_has_no_figures(server: PulsarAdminServer, capsys: pytest.
 def test_switches_that_disagree_are_reported(
     server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One broker's own file says otherwise; a fourth of the cluster would go on shedding."""
+    """One broker's own file differs; a quarter of the cluster would continue shedding."""
     server.cluster.files[server.ids[2]]["loadBalancerSheddingEnabled"] = "false"
     server.cluster.overrides["loadBalancerAutoBundleSplitEnabled"] = "false"
     assert run("--cluster", f"pulsar+{server.urls[0]}") == 0
@@ -108,7 +108,7 @@ def test_settings_may_be_hidden_from_us(
 
 
 def test_live_status_of_the_extensible_manager_reads_no_topic(capsys: pytest.CaptureFixture[str]) -> None:
-    """One look hears nothing that is published, and does not wait for it."""
+    """One observation receives nothing that is published, and does not wait for it."""
     with loaded_server(extensible=True) as server:
         found = document(server, capsys)
     assert found["load_manager"] == "extensible"

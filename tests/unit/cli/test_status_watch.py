@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def test_an_empty_lake_is_reported_once_and_then_the_load(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Output goes to a file: it says what it waits for, once; then the load; each change once."""
+    """Output goes to a file: the wait is reported once, then the load, then each change once."""
     answers = iter(["empty", "empty", "first", "first", "second", "end"])
 
     def seen() -> Any:

@@ -30,7 +30,7 @@ def forbidding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lake_that_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`snapshot export` looks for clusters in it."""
+    """`snapshot export` searches for clusters in it."""
     (tmp_path / "snapshots").mkdir()
     forbidding(tmp_path / "snapshots", monkeypatch)
     code, told = said(capsys, "snapshot", "export", f"--out={tmp_path / 's.json'}", f"--lake={tmp_path}")

@@ -41,7 +41,7 @@ def test_a_record_that_waited_through_the_move_counts_as_the_moves(monkeypatch):
 
 
 def test_an_overloaded_machine_is_distinguished(monkeypatch):
-    """All cores busy, a pause of the whole machine, or clients that came too late: not the move's doing."""
+    """All cores busy, a pause of the whole machine, or late clients: not caused by the move."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     failed = tick(60.0, waited=5.0, KafkaTimeoutError=7)
     moving = (18.0, 21.0)

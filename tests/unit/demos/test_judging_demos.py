@@ -64,7 +64,7 @@ def test_a_resource_that_stayed_or_became_uneven_fails(found):
 
 
 def test_a_busy_machine_is_tried_again_and_then_no_verdict():
-    """It passes for neither level nor uneven, however often."""
+    """It passes neither as balanced nor as uneven, however often."""
     with pytest.raises(pytest.skip.Exception, match=f"too busy {ATTEMPTS} times"):
         judge(result(0.05, 0.4, busy=True))
 

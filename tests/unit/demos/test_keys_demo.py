@@ -107,7 +107,7 @@ def test_following_is_measured_from_the_records_own_times() -> None:
 
 
 def test_missing_measurements_are_not_printed() -> None:
-    """A process that never follows, a table that is gone, and times that contradict each other."""
+    """A process that never follows, a missing table, and times that contradict each other."""
     assert following([told("a", 0, 9.0), table(1, 10.0), told("b", 1, 10.5)], "orders", 1) is None
     assert following([told("a", 1, 10.5)], "orders", 1) is None
     assert following([table(1, 10.0)], "orders", 1) is None

@@ -13,7 +13,7 @@ from trimtab.model.masters.snapshot import NO_MASTER
 
 
 def test_queries_go_to_the_node_that_is_master() -> None:
-    """Two groups on node 0, one on node 2; what nobody leads nobody answers."""
+    """Two groups on node 0, one on node 2; for groups without a master no node answers."""
     groups = (a_group(0, 0, 30.0), a_group(1, 0, 12.0), a_group(2, 2, 18.0), a_group(3, NO_MASTER, 5.0))
     assert queries_by_node(a_snapshot(*groups)) == [42.0, 0.0, 18.0]
 

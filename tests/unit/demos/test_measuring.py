@@ -125,7 +125,7 @@ def test_without_a_complete_tick_there_is_an_error():
     ],
 )
 def test_a_missed_goal_is_reported_with_its_cause(resource: str, by_loads: float, cause: str) -> None:
-    """Measured 25 %, predicted 5 %: what the newest snapshot makes of the same placement tells them apart."""
+    """Measured 25 %, predicted 5 %: the newest snapshot of the same placement distinguishes the causes."""
 
     def figures(deviation: float) -> ImbalanceSummary:
         return ImbalanceSummary(*(dict.fromkeys(RESOURCES, value) for value in (0.01, deviation, 0.5)))

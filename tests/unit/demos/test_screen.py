@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 
 
 def test_steps_are_numbered_and_timed():
-    """Every step says which of how many it is, and when it began."""
+    """Every step prints its number, the total, and its start."""
     stream = io.StringIO()
     screen = DemoOutput(stream, 3)
     screen.step("Start")
@@ -39,7 +39,7 @@ def test_a_terminal_line_is_rewritten_and_a_shorter_one_leaves_no_rest():
 
 
 def test_a_log_is_not_flooded():
-    """In a pipe, progress that comes many times a second makes one line at the end, not hundreds."""
+    """In a pipe, frequent progress produces one line at the end, not hundreds."""
     stream = io.StringIO()
     screen = DemoOutput(stream, 1)
     screen.step("Copy")

@@ -35,13 +35,13 @@ def load(begin: float, done: int = 100) -> list[TruthTick]:
     ],
 )
 def test_a_sample_counts_unless_load_or_machine_were_not_as_they_should(breath, done, reason):
-    """Other programs disturb only where they leave less than a core; what nobody tells does no harm."""
+    """Other programs disturb only if less than a core is left; a missing measurement does no harm."""
     found = check_sample(load(50.0, done), breath, 50.0, 60.0)
     assert (found.reason, found.valid) == (reason, not reason)
 
 
 def test_foreign_cpu_time_is_the_machines_time_minus_the_demos(monkeypatch):
-    """Two cores, ten seconds: 12 s busy, 9 of them ours."""
+    """Two cores, ten seconds: 12 s busy, 9 of them by the demo."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     log = MachineLog()
     log.readings = [MachineCounters(50.0, 100.0, 20.0, 30.0), MachineCounters(60.0, 112.0, 28.0, 39.0, 1.5)]
@@ -53,7 +53,7 @@ def test_foreign_cpu_time_is_the_machines_time_minus_the_demos(monkeypatch):
 
 
 def test_the_log_counts_the_own_work_as_own():
-    """Reckoning of our own shows up as ours, however long a busy machine takes for it."""
+    """Computation of the demo counts as its own, however long a busy machine takes for it."""
     if not Path("/proc/stat").exists():
         pytest.skip("no /proc here")
     log = MachineLog()
@@ -119,7 +119,7 @@ def test_disturbed_samples_are_repeated_and_reported():
 
 
 def test_waiting_for_a_calm_machine_has_an_end():
-    """If it never gets calm the samples there are must do, and it is said that they are no measurement."""
+    """If the machine never becomes quiet, the existing samples are used and marked as no measurement."""
     period = sampled(99, 3)
     assert period.ticks >= MAX_TICKS * 3
     assert period.too_busy

@@ -38,7 +38,7 @@ def stream(seconds: float, per_second: float = 100.0, keys: int = 4) -> KeyStrea
 
 
 def test_producers_share_the_records_of_a_stream_and_begin_it_when_it_is_time(named: Any) -> None:
-    """What comes before has no numbers; of what is measured each record has one producer, at its time."""
+    """Records before the measurement have no numbers; each measured record has one producer, at its time."""
     control, senders = named("control"), named("senders")
     told: dict[int, float] = {}
     for one in range(3):
@@ -129,7 +129,7 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
 
 
 def test_work_removed_from_a_worker_was_not_done(named: Any) -> None:
-    """Partition 1 is given away and comes back: its worker begins at once, and not after what it had."""
+    """Partition 1 is revoked and returns: its worker starts immediately, not after its previous work."""
     takers = named("takers")
     workers = SimulatedConsumers(24, ConsumerCapacity(0.01))
     paced = takers.Paced(Client([Message(1, one) for one in range(3)]), workers, takers.time.monotonic())
@@ -214,7 +214,7 @@ def test_partitions_that_the_topic_has_in_the_end_were_added(named: Any) -> None
 
 
 def test_effects_reveal_lost_duplicate_and_overtaken_records(named: Any) -> None:
-    """Ten records; the fourth twice, the last never; and of key 1 an earlier one came later."""
+    """Ten records; the fourth twice, the last never; and of key 1 an earlier one arrived later."""
     measured, takers = named("measured"), named("takers")
     own = stream(0.1)
     effects = np.zeros(10, takers.EFFECT)

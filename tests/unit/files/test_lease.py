@@ -161,7 +161,7 @@ def test_epochs_grow_after_the_folder_was_removed(folder: Location) -> None:
 
 
 def test_a_fenced_holder_has_lost_its_lease(one: Machine) -> None:
-    """A resource that refuses the epoch of a holder tells more than the lease does."""
+    """A rejected epoch is stronger evidence than the lease."""
     first = one.acquire()
     first.lose()
     with pytest.raises(LeaseLostError):
@@ -169,7 +169,7 @@ def test_a_fenced_holder_has_lost_its_lease(one: Machine) -> None:
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once(folder: Location) -> None:
-    """No clock passes: the process of the holder can be looked for."""
+    """No clock is needed: the holder's process can be checked."""
     now = 5.0
     candidate = LeaseCandidate(folder, "service", SECONDS, clock=lambda: now)
     first = candidate.attempt()

@@ -116,7 +116,7 @@ def test_the_settings_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
-    """A section becomes the dataclass of the room that reads it; words take the type of their field."""
+    """A section becomes the dataclass of its package; options take the type of their field."""
     path = written(tmp_path, '[collect]\nname = "5"\nfolder = "data"\n[collect.table]\na = 1\n')
     overrides = ["collect.name=7", "collect.limit=3", "collect.names=a", "collect.inner.depth=2"]
     environ = {"TRIMTAB_COLLECT_SHARE": "1", "TRIMTAB_COLLECT_ON": "true"}
@@ -149,7 +149,7 @@ def test_another_room_binds_its_own_section(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) -> None:
-    """The room's own section is as strict as ours, whether it is bound by the room or by the loader."""
+    """The package's own section is as strict as ours, whether the package or the loader binds it."""
     settings = load_settings(written(tmp_path, ""), [override], {}, OWN)
     with pytest.raises(SettingsError, match=told):
         settings.section("collect", OwnSection)
@@ -218,7 +218,7 @@ def test_the_secret_of_a_cluster_is_read_only_when_it_is_used(tmp_path: Path) ->
 
 
 def test_an_option_is_named_as_it_was_typed() -> None:
-    """An option that is short for a setting is not told as `--set`."""
+    """An option that is short for a setting is not reported as `--set`."""
     words = setting_overrides(PLAN_OPTIONS, {"drain": ["1,x"]})
     with pytest.raises(SettingsError, match="^--drain 1,x: replicas.drain"):
         read_settings(None, words, {})

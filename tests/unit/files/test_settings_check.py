@@ -25,7 +25,7 @@ def checked(
 
 
 def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
-    """A key nobody knows, one of the wrong type, and one out of range, beside one that is sound."""
+    """An unknown key, one of the wrong type, and one out of range, next to a valid one."""
     text = "[replicas]\nthetta = 0.5\ntheta = 2\nepsilon = 'much'\nmin_utilization = 0.02\n"
     found = checked(tmp_path, text, "replicas")
     assert [one.partition(": ")[2] for one in found.faults] == [
@@ -74,7 +74,7 @@ def test_keys_of_a_cluster_that_are_none_are_named(tmp_path: Path) -> None:
 
 
 def test_two_keys_that_contradict_one_another_are_one_fault(tmp_path: Path) -> None:
-    """A user and a mechanism without SASL: said once, and left out one after the other."""
+    """A user and a mechanism without SASL: reported once, and left out one after the other."""
     text = "[clusters.a]\naddress = 'kafka://a:1'\nuser = 'x'\nsasl_mechanism = 'PLAIN'\n"
     found = clusters_checked(tmp_path, text)
     assert len(found.faults) == 1

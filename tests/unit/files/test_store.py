@@ -27,7 +27,7 @@ from trimtab_common.errors import InputError, SettingsError
     ],
 )  # fmt: skip
 def test_an_address_is_a_folder_here_or_a_place_in_a_store(given: str, found: object) -> None:
-    """Whatever a command line, a setting or an environment variable gives."""
+    """With any value of a command line, setting or environment variable."""
     assert place_of(given) == found
 
 
@@ -62,7 +62,7 @@ def test_python_makes_no_folder_of_an_address(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_bucket_that_is_not_there_is_one_sentence(s3: ObjectStore) -> None:
-    """Whoever mistyped it is told the address, not a page of XML."""
+    """A mistyped address is quoted, instead of a page of XML."""
     for ask in (
         lambda: list(place_of("s3://no-such-bucket/lake").iterdir()),
         lambda: create(place_of("s3://no-such-bucket/lake/a"), b""),
@@ -75,7 +75,7 @@ def test_a_bucket_that_is_not_there_is_one_sentence(s3: ObjectStore) -> None:
 
 
 def test_a_store_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody listens on port 1; a few tries are made, and not for minutes."""
+    """No server listens on port 1; there are a few attempts, for less than minutes."""
     for name, value in {**SECRETS, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match=r"^s3://unreachable/lake: the store cannot be reached; see that"):
@@ -112,7 +112,7 @@ def test_a_link_that_was_made_but_not_confirmed_counts(
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the document nor a beginning of it; the sentence says what to do."""
+    """Neither the document nor a part of it; the sentence states the remedy."""
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -112,7 +112,7 @@ def test_a_cached_jar_needs_no_java_and_no_network(repository, monkeypatch):
 
 
 def test_a_classifier_is_another_file_of_the_same_module(repository):
-    """Native parts come beside the jar that they belong to."""
+    """Native parts are next to the jar that they belong to."""
     (repository / "a-1-linux.jar").write_bytes(CONTENT)
     native = replace(JAR, classifier="linux")
     assert [path.name for path in fetch("set", (JAR, native))] == ["a-1.jar", "a-1-linux.jar"]
@@ -144,7 +144,7 @@ def test_a_failed_fetch_leaves_no_partial_folder(repository, own_cache):
 
 
 def test_leftovers_of_a_killed_fetch_are_removed(own_cache):
-    """Kill -9 in mid-download leaves a folder of pieces, which the next fetch removes."""
+    """Kill -9 during a download leaves a partial folder, which the next fetch removes."""
     folder = own_cache / "jars" / "set-1"
     leftover = folder.parent / ".making-set-1-abc"
     leftover.mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_leftovers_of_a_killed_fetch_are_removed(own_cache):
 
 
 def test_the_fallback_connector_is_read_from_the_cache_without_a_request(own_cache, monkeypatch):
-    """Where the exact connector was not to be had once, the next start does not look for it again."""
+    """After one failure of the exact connector, the next start does not search for it again."""
     monkeypatch.setattr(fetching, "connector_jars", lambda name: (replace(JAR, name=name),))
     folder = own_cache / "jars" / fetching.FALLBACK
     folder.mkdir(parents=True)

@@ -43,7 +43,7 @@ def test_an_old_java_is_refused_by_version(tmp_path, monkeypatch, what, version)
 
 
 def test_a_missing_java_is_reported_with_its_remedy(tmp_path, monkeypatch):
-    """A machine without Java is told what to install."""
+    """Without Java the message names the package to install."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JarsError, match="Java 17 or newer is needed to run Spark, .* install it"):
@@ -67,6 +67,6 @@ def test_a_java_that_does_not_run_is_named(tmp_path, monkeypatch):
 
 
 def test_java_home_precedes_the_path(tmp_path, monkeypatch):
-    """Who sets JAVA_HOME means it, whatever else is installed."""
+    """JAVA_HOME has precedence over any other installation."""
     monkeypatch.setenv("JAVA_HOME", str(_java_home(tmp_path, 'openjdk version "99.1"')))
     assert find_java("brokers").version == "99.1"

@@ -11,7 +11,7 @@ def record(*moves: tuple[str, str | None], bundle: str = "t/n/one") -> list[Unlo
 
 
 def test_a_bundle_that_always_moves_on_never_returns() -> None:
-    """From a to b to c to d: nobody sees it again."""
+    """From a to b to c to d: it returns to none of them."""
     assert list(oscillations(record(("a", "b"), ("b", "c"), ("c", "d")))) == []
 
 
@@ -42,14 +42,16 @@ def test_after_one_return_another_to_an_earlier_broker_is_found() -> None:
 
 
 def test_a_bundle_returned_by_another_process_is_found_at_its_next_departure() -> None:
-    """We took it from a to b; whoever brought it back to a did not tell: it is there when it leaves next."""
+    """The plan moved it from a to b; another process returned it to a without notice: it is there at its next
+    move.
+    """
     (found,) = oscillations(record(("a", "b"), ("a", "c")))
     assert found == Oscillation("t/n/one", "b", "a", 60.0, 60.0, ("b",))
 
 
 @pytest.mark.parametrize("later", ["a", "b"])
 def test_an_unload_to_nowhere_in_particular_is_resolved_by_the_next(later: str) -> None:
-    """Placed by a lookup, it may be anywhere: seen again at a it has come back, at b it has not."""
+    """Placed by a lookup, it may be anywhere: at a it has returned, at b it has not."""
     found = list(oscillations(record(("a", None), (later, None))))
     expected = Oscillation("t/n/one", None, "a", 60.0, 60.0, ())
     assert found == ([expected] if later == "a" else [])

@@ -24,7 +24,7 @@ def test_no_limit_is_no_usage(limit: float) -> None:
 
 
 def test_more_than_the_limit_is_more_than_a_hundred() -> None:
-    """Usage is not cut off: a burst over the NIC's nominal speed is told as it is."""
+    """Usage is not capped: a burst above the NIC's nominal speed is reported unchanged."""
     assert BrokerReport(cpu=ResourceUsage(150.0, 100.0)).percents[0] == 150
 
 

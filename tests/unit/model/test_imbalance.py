@@ -27,7 +27,7 @@ def test_the_papers_disk_column_is_reproduced() -> None:
 
 
 def test_deviation_is_share_times_brokers_minus_one() -> None:
-    """Equation 4 says the same thing twice where capacities are equal."""
+    """Both forms of equation 4 agree for equal capacities."""
     found = imbalance(four([3.0, 1.0, 2.0]), np.full((3, 4), 10.0), np.ones(3, dtype=bool), RESOURCES)
     assert found.deviation == pytest.approx(np.abs(found.share - 1 / 3) * 3)
 
@@ -64,7 +64,7 @@ def test_dead_and_unlimited_brokers_do_not_count() -> None:
 
 
 def test_a_resource_without_capacity_is_left_out_of_the_measures() -> None:
-    """Without any CPU capacity there is no CPU figure, rather than a zero that looks like success."""
+    """Without any CPU capacity there is no CPU figure, rather than a misleading zero."""
     capacity = four([10.0, 10.0])
     capacity[:, 0] = np.inf
     measures = imbalance(four([1.0, 2.0]), capacity, np.ones(2, dtype=bool), RESOURCES).measures()

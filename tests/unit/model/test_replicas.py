@@ -64,7 +64,7 @@ def test_a_dead_broker_carries_nothing_and_is_not_measured() -> None:
 
 
 def test_an_offline_leader_weighs_as_followers_only() -> None:
-    """With no leader nobody carries the leader's share."""
+    """Without a leader no broker carries the leader's share."""
     found = snapshot([ReplicaBrokerState.ALIVE] * 2, [[0, 1]], [NO_BROKER]).broker_load()
     assert found[:, 0] == pytest.approx([1, 1])
 

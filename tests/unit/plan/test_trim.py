@@ -25,7 +25,7 @@ def test_a_balanced_cluster_gets_no_moves() -> None:
 
 
 def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
-    """Role skew: equal replicas, all leaders on broker 1; handing over leaderships levels it for no bytes."""
+    """Role skew: equal replicas, all leaders on broker 1; leader transfers balance it without copies."""
     plan = planned(
         [broker(b) for b in (1, 2, 3)],
         [partition("t", p, [1, 2 + p % 2, 3 - p % 2], load=(0.4, 1, 1, 2)) for p in range(24)],
@@ -59,7 +59,7 @@ def test_a_draining_broker_is_emptied_within_its_rack() -> None:
 
 
 def test_a_leader_on_a_dead_broker_is_replaced_before_its_replica_is_copied() -> None:
-    """Nothing can be copied from a dead leader: the role goes first, from nobody."""
+    """Nothing can be copied from a dead leader: leadership is assigned first."""
     plan = planned([broker(1, state="dead"), broker(2), broker(3)], [partition("t", 0, [1, 2])], HARD_ONLY)
     assert [(move.kind, move.source, move.target) for move in plan.moves] == [
         (ReplicaMoveKind.LEADER, None, 2),
@@ -91,9 +91,7 @@ def test_a_replica_out_of_sync_never_gets_the_lead() -> None:
 
 
 def test_missing_brokers_are_counted_and_proven() -> None:
-    """Four hundred of load on three brokers of a hundred, θ .8: two more are needed, and the numbers say
-    so.
-    """
+    """Four hundred of load on three brokers of a hundred, θ 0.8: two more are needed, with proof."""
     plan = planned(
         [broker(b) for b in (1, 2, 3)],
         [partition("t", p, [1 + p % 3], load=(0, 100 / 3, 0, 0)) for p in range(12)],
@@ -114,7 +112,7 @@ def test_a_replica_too_big_for_any_broker_is_named() -> None:
 
 
 def test_a_partition_without_a_live_copy_stays_and_is_reported() -> None:
-    """Its only replica is on a dead broker: nothing can be done, and the plan says so."""
+    """Its only replica is on a dead broker: nothing can be done, and the plan reports it."""
     plan = planned([broker(1, state="dead"), broker(2)], [partition("t", 0, [1])])
     assert plan.verdict == Verdict.INFEASIBLE
     assert plan.moves == ()
@@ -124,7 +122,7 @@ def test_a_partition_without_a_live_copy_stays_and_is_reported() -> None:
 
 @pytest.mark.parametrize("brokers", [[broker(1)], [broker(1, state="dead")], [broker(1), broker(2)]])
 def test_a_cluster_without_partitions_is_balanced(brokers: list) -> None:
-    """Nothing to move, whatever the brokers."""
+    """Nothing moves, for any brokers."""
     assert planned(brokers, []).verdict == Verdict.BALANCED
 
 

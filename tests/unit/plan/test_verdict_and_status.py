@@ -78,7 +78,7 @@ def test_bundles(views: list[list[int]]) -> None:
 
 
 def test_a_made_up_capacity_is_never_idle() -> None:
-    """Of any balancer: its size depends on the number of brokers, so a share of it tells nothing."""
+    """Of any balancer: its size depends on the number of brokers, so a share of it has no meaning."""
     for asked in (ReplicasSettings(), BundlesSettings()):
         names = ("cpu", "message_rate")
         idle = goals_of(replace(asked, theta=(0.8, 0.8), epsilon=(0.1, 0.1)), names, ["message_rate"]).idle

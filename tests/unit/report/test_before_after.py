@@ -62,7 +62,7 @@ def test_noise_below_the_threshold_is_neither():
 
 
 def test_nothing_better_is_not_help():
-    """The same figures before and after: balancing did not help, whatever the plan promised."""
+    """The same figures before and after: balancing did not help, whatever was predicted."""
     assert not compare_measurements(
         measures(0.045, deviation=0.4), measures(0.045, deviation=0.4), GOALS
     ).helped
@@ -89,7 +89,7 @@ def test_eta_decides_nothing():
 
 
 def test_the_table_marks_missing_measurements():
-    """Without a CPU signal the row says so instead of showing a zero."""
+    """Without a CPU signal the row states that instead of a zero."""
     before, after = measures(0.045), measures(0.010)
     del before.sigma["cpu"]
     shown = text(before_after_table(before, after, GOALS))

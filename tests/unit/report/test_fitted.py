@@ -27,7 +27,7 @@ def shown(columns: int, monkeypatch: pytest.MonkeyPatch, margin: int = 0) -> lis
 
 
 def test_in_a_pipe_a_line_stays_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever greps for a move finds its whole reason."""
+    """Each line has the move and its whole reason."""
     monkeypatch.setenv("COLUMNS", "40")
     assert fitted(TEXT, io.StringIO()) == TEXT
 
@@ -57,7 +57,7 @@ def test_sentences_end_at_a_hundred_columns_and_rows_with_the_terminal(
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
     columns: int, margin: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside the margin that a screen keeps."""
+    """Within the margin of a screen."""
     lines = shown(columns, monkeypatch, margin)
     assert max(map(len, lines)) <= columns - margin
     assert " ".join(lines).split() == TEXT.split()

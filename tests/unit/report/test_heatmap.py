@@ -31,7 +31,7 @@ def draw_heatmap(
 
 
 def test_both_formats_are_whole_files(tmp_path):
-    """A user who opens either picture finds a picture, and nothing half-written beside it."""
+    """Both formats are complete pictures, and no partial file is left."""
     svg, png = draw_heatmap([("before", measured(0.9)), ("after", measured())], tmp_path, "heat", "Load", 0.1)
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
     with Image.open(png) as picture:

@@ -26,7 +26,7 @@ def test_plans_of_replicas_differ_by_their_moves() -> None:
 
 
 def test_another_log_dir_is_another_plan() -> None:
-    """Moves that end in different folders of a broker are told apart."""
+    """Moves that end in different folders of a broker are distinguished."""
     plan = plan_of(("orders", 0, (1, 2), (3, 2)))
     moves = [replace(move, kind=ReplicaMoveKind.REPLICA, target_dir="/d2") for move in plan.moves]
     text = plan_diff(replicas, plan, replace(plan, moves=tuple(moves)))

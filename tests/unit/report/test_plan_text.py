@@ -29,19 +29,19 @@ PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
     ],
 )
 def test_the_bound_is_not_held_against_a_plan_that_does_less(verdict: Verdict, bound: int, told: str) -> None:
-    """A bound for all goals says nothing of a plan that misses some, once it is held down to its cost."""
+    """A bound for all goals does not apply to a plan that misses some, once it is limited to its cost."""
     text = plan_text(replace(PLAN, verdict=verdict, bound=ReplicaBound(bound, "by hand")))
     assert told in text
     assert ("1.00 times" in text) == (verdict is Verdict.BALANCED and bound == 10_000_000)
 
 
 def test_a_plan_that_misses_goals_does_not_claim_hard_limits() -> None:
-    """`improved` may leave a hard limit unmet that nobody proved impossible."""
+    """`improved` may leave a hard limit unmet without a proof that it is impossible."""
     assert "hard limits" not in plan_text(replace(PLAN, verdict=Verdict.IMPROVED))
 
 
 def test_shares_of_a_nominal_capacity_are_not_printed_and_idle_resources_are_named() -> None:
-    """Disks are .2 % full, and nobody declared what the network can carry: neither is told as if it were."""
+    """Disks are 0.2 % full, and no network capacity is declared: neither is printed as a share."""
     brokers = [broker(b, capacity=(None, 1000.0, 10.0, 10.0)) for b in (1, 2)]
     made = snapshot(brokers, [partition("t", p, [1], load=(0, 1, 1, 1)) for p in range(4)])
     made = replace(made, quality=Quality(extra=(("x_nominal_capacity", ["network_in", "network_out"]),)))
@@ -75,7 +75,7 @@ def test_shares_of_a_nominal_capacity_are_not_printed_and_idle_resources_are_nam
     ],
 )
 def test_only_requested_goals_are_printed(settings: dict, shown: str | None, told: str) -> None:
-    """A plan that balances nothing has no row for epsilon, and its sentence names what it was asked for."""
+    """A plan that balances nothing has no row for epsilon, and its sentence names the request."""
     brokers = [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)]
     made = snapshot(brokers, [partition("t", p, [1 + p % 2, 2 - p % 2], load=(1, 1, 1, 1)) for p in range(6)])
     plan = trim.plan(made, ReplicasSettings(**settings))

@@ -35,7 +35,7 @@ def pixels(path: Path, colour: tuple[int, int, int]) -> int:
 
 
 def test_every_strategy_has_panels_of_its_own_next_to_the_recording(tmp_path: Path) -> None:
-    """Two that decide alike are both to be seen: as much of the line's colour again; both files are whole."""
+    """Two that decide alike are both visible: as much of the line's colour again; both files are complete."""
     alike = effect(90, 60, 50)
     one, two = {"one": alike}, {"one": alike, "_two": alike}
     blue, grey = (0x00, 0x72, 0xB2), (0xB8, 0xBF, 0xC7)
@@ -64,7 +64,7 @@ def test_overload_is_filled_and_returns_are_marked(tmp_path: Path) -> None:
 
 
 def test_of_no_strategy_the_recording_itself_is_drawn(tmp_path: Path) -> None:
-    """A recording can be looked at before anything is asked of it."""
+    """A recording can be inspected without a strategy."""
     _, png = draw_replay(StrategyComparison(RULER, effect(90, 80), {}), tmp_path, "chart", "x")
     assert pixels(png, (0x00, 0x72, 0xB2)) > 500
 

@@ -56,7 +56,7 @@ def shown(comparison: StrategyComparison) -> str:
 
 
 def test_a_row_for_each_strategy_below_the_recording_as_it_is() -> None:
-    """A reader sees at a glance who balanced, what it cost, and which bundle came back where."""
+    """The text shows which strategy balanced, its cost, and which bundle returned where."""
     found = StrategyComparison(RULER, effect(0), {"quiet": effect(0), "[restless]": effect(2)})
     assert f"{shown(found)}\n" == SHOWN
 
@@ -69,7 +69,7 @@ def test_of_many_returns_the_quickest_are_named() -> None:
 
 
 def test_over_several_days_times_have_their_dates() -> None:
-    """An hour alone would not say of which day."""
+    """An hour alone would be ambiguous."""
     found = effect(2)
     long = dataclasses.replace(effect(0), at=np.linspace(0, 2 * 86400.0, 15))
     text = shown(StrategyComparison(RULER, long, {"restless": found}))
@@ -77,7 +77,7 @@ def test_over_several_days_times_have_their_dates() -> None:
 
 
 def test_uncounted_clients_are_reported() -> None:
-    """A bundle in no broker's statistics has clients nobody knows the number of."""
+    """A bundle in no broker's statistics has an unknown number of clients."""
     meter = EffectMeter(RULER)
     meter.add(ReportTick(0.0, {"a": report({}, cpu=50)}), ShedDecision({"a": (key(0),)}))
     text = shown(StrategyComparison(RULER, effect(0), {"blind": meter.effect()}))

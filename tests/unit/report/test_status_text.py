@@ -108,7 +108,7 @@ def test_a_balanced_cluster_is_named(tmp_path: Path) -> None:
 
 
 def test_a_gap_and_a_clock_that_was_ahead_are_reported(tmp_path: Path) -> None:
-    """Whoever reads figures must know how much of them is estimated, and what is not used."""
+    """The reader learns which figures are estimated, and what is not used."""
     status = status_of(tmp_path, UNEVEN)
     told = {
         "x_partitions_without_rates": 1,
@@ -131,7 +131,7 @@ def test_an_idle_resource_is_not_called_balanced(tmp_path: Path) -> None:
 
 
 def test_without_a_snapshot_nothing_is_evaluated(tmp_path: Path) -> None:
-    """Why is said, and no resource is called balanced."""
+    """The reason is printed, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
     assert "No goal is evaluated, because there is no snapshot: lake has no snapshots" in text
     assert "balanced." not in text
@@ -193,7 +193,7 @@ def test_the_worst_view_of_bundles_is_named() -> None:
 
 
 def test_a_narrow_violation_is_printed_with_sufficient_digits() -> None:
-    """80.02 % over 80 % is not told as 80 % > 80 %."""
+    """80.02 % over 80 % is not printed as 80 % > 80 %."""
     (one,) = standing({1: (0.0, 0.8002, 0.0, 0.0), 2: (0.0, 0.8, 0.0, 0.0)}).violations
     assert violation_text(one) == "broker 1: disk 80.02% > theta 80.00%"
 
@@ -221,7 +221,7 @@ def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
 
 
 def test_of_many_brokers_those_that_deviate_most_are_printed(tmp_path: Path) -> None:
-    """Three hundred rows help nobody; --all shows them all the same."""
+    """Of three hundred rows the most important are printed; --all prints every one."""
     usage = {broker: (0.4, 0.3, 0.2, 0.2) for broker in range(1, 101)}
     usage[77] = (0.9, 0.3, 0.2, 0.2)
     status = status_of(tmp_path, usage)
@@ -261,7 +261,7 @@ def test_the_document_has_null_for_unknown_values(tmp_path: Path) -> None:
 
 
 def test_cells_carry_their_mark_in_text() -> None:
-    """Without colours ▲ and ▼ tell what is beyond ε."""
+    """Without colours ▲ and ▼ mark values beyond ε."""
     values = np.array([[0.5, 1234.0, np.nan, np.nan]])
     deviation = np.array([[0.11, -0.11, 0.05, np.nan]])
     cells, counts = HeatmapPanel(values, deviation), HeatmapPanel(values, deviation, percent=False)

@@ -34,7 +34,7 @@ def cluster() -> SimulatedKafka:
 
 
 def test_a_throttle_left_behind_is_detected(cluster: SimulatedKafka) -> None:
-    """A rate that was not there before; one that was there is nobody's fault."""
+    """A rate that was not there before is detected; an earlier one is not."""
     change = [(LEADER_RATE, ConfigOperation.SET, "1000")]
     before = kafka.Before.of(cluster)
     cluster.controller.alter_configs(ResourceType.BROKER, "", change)
@@ -43,7 +43,7 @@ def test_a_throttle_left_behind_is_detected(cluster: SimulatedKafka) -> None:
 
 
 def test_a_wrong_cordon_is_detected(cluster: SimulatedKafka) -> None:
-    """Left by a cancel, lacking after a drain that says otherwise, or named by a note."""
+    """Left by a cancel, missing after a drain that states otherwise, or named by a note."""
     before = kafka.Before.of(cluster)
     drain = replace(one_step(ReplicaStepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
     cancelled, finished = (
@@ -60,7 +60,7 @@ def test_a_wrong_cordon_is_detected(cluster: SimulatedKafka) -> None:
 
 
 def test_a_claim_left_behind_is_detected(cluster: SimulatedKafka) -> None:
-    """Somebody who ended without saying so."""
+    """A process that ended without removing its claim."""
     assert not kafka.no_lease_left(cluster)
     SimulatedPort(cluster).write_claims(["me"], [])
     assert kafka.no_lease_left(cluster)
@@ -75,14 +75,14 @@ def test_an_own_reassignment_left_in_flight_is_detected(cluster: SimulatedKafka)
 
 
 def test_a_lost_replica_is_detected(cluster: SimulatedKafka) -> None:
-    """Fewer replicas than before, by nobody else's hand."""
+    """Fewer replicas than before, without a change by others."""
     before = kafka.Before.of(cluster)
     cluster.controller.reassign("t", 0, [1], US)
     assert kafka.replication_factor_kept(cluster, before)
 
 
 def test_a_leaderless_partition_that_could_have_a_leader_is_detected(cluster: SimulatedKafka) -> None:
-    """Offline only counts where somebody in sync is alive."""
+    """Offline counts only if an in-sync replica is alive."""
     cluster.partition("t", 0).leader = None
     assert kafka.no_partition_offline(cluster)
     for broker in (1, 2):
@@ -101,7 +101,7 @@ def test_replacing_and_cancelling_foreign_reassignments_is_detected(cluster: Sim
 
 
 def test_a_copy_towards_a_broker_long_dead_is_detected(cluster: SimulatedKafka) -> None:
-    """In the first moments nobody can know."""
+    """In the first moments the death is unknown."""
     cluster.kill_broker(4)
     cluster.advance(6.5)
     cluster.controller.reassign("t", 0, [1, 4], US)
@@ -141,7 +141,7 @@ def test_a_step_with_another_result_than_reported_is_detected(cluster: Simulated
 
 
 def test_too_many_unthrottled_copies_and_full_disks_are_detected(cluster: SimulatedKafka) -> None:
-    """What is wrong only for a while is caught by looking all the time."""
+    """A temporary violation is detected by continuous checks."""
     watch = Watch({US}, initial_copies_per_broker=1)
     cluster.controller.reassign("t", 0, [1, 4], US)
     watch.look(cluster)

@@ -49,7 +49,7 @@ def one_copy(size: float = 60 * MB, samples: int = 11) -> SimulatedKafka:
 
 
 def test_an_unthrottled_copy_takes_its_bytes_over_the_bandwidth() -> None:
-    """60 MB over 100 MB/s arrive after 0.6 s; then the reassignment is through and the old copy gone."""
+    """60 MB over 100 MB/s arrive after 0.6 s; then the reassignment is complete and the old copy removed."""
     cluster = one_copy()
     cluster.controller.reassign("t", 0, [1, 3])
     assert seconds_to_copy(cluster) == pytest.approx(0.6, abs=0.11)
@@ -59,7 +59,7 @@ def test_an_unthrottled_copy_takes_its_bytes_over_the_bandwidth() -> None:
 
 @pytest.mark.parametrize(("rate", "measured"), [(5 * MB, 12.4), (20 * MB, 0.55)])
 def test_a_throttle_lets_a_first_burst_pass(rate: float, measured: float) -> None:
-    """60 MB take about as long as on real brokers, whose quota looks back over eleven seconds."""
+    """60 MB take about as long as on real brokers, whose quota averages over eleven seconds."""
     cluster = one_copy()
     throttle(cluster, rate)
     cluster.controller.reassign("t", 0, [1, 3])
@@ -162,7 +162,9 @@ def test_a_replica_changes_its_log_dir() -> None:
 
 
 def test_a_log_dir_is_remembered_for_a_replica_yet_to_come() -> None:
-    """Told before the copy begins, the broker says that the replica is missing, and yet puts it there."""
+    """Requested before the copy starts, the broker answers that the replica is missing, and still places it
+    there.
+    """
     cluster = one_copy()
     with pytest.raises(KafkaRefusal) as refusal:
         cluster.disks.move("t", 0, 3, "/d1")
@@ -172,7 +174,7 @@ def test_a_log_dir_is_remembered_for_a_replica_yet_to_come() -> None:
 
 
 def test_a_broken_disk_takes_its_replicas_offline() -> None:
-    """Leadership leaves a broker whose disk fails, though the broker lives."""
+    """Leadership leaves a broker with a failed disk, although the broker is alive."""
     cluster = one_copy()
     cluster.fail_log_dir(1, cluster.partition("t", 0).held[1].log_dir)
     assert (cluster.partition("t", 0).leader, cluster.partition("t", 0).in_sync) == (2, [2])

@@ -50,7 +50,7 @@ def test_a_client_sees_brokers_topics_and_disks(admin: KafkaAdminClient) -> None
 def test_a_reassignment_is_started_watched_and_finished(
     server: SimulatedKafkaServer, admin: KafkaAdminClient
 ) -> None:
-    """Errors of single partitions are returned beside the success of others."""
+    """Errors of single partitions are returned with the success of others."""
     moved = TopicPartition("t", 0)
     answers = admin.alter_partition_reassignments({moved: [4, 2], TopicPartition("t", 1): [2, 9]})
     assert answers == {moved: None, TopicPartition("t", 1): InvalidReplicationAssignmentError}

@@ -61,12 +61,12 @@ def of(*rows: tuple[str, int, float, float]) -> list[ClientOperation]:
     ],
 )  # fmt: skip
 def test_a_register(story: str, rows: list[tuple[str, int, float, float]], expected: bool) -> None:
-    """Each told in its own words."""
+    """Each with its own message."""
     assert check_linearizability(of(*rows), Register()).linearizable is expected, story
 
 
 def test_it_lists_the_operations_that_no_order_explains() -> None:
-    """The operations of the piece in which it got stuck, not those that came before."""
+    """The operations of the part in which it got stuck, not the earlier ones."""
     fine = of((WRITE, 1, 0, 1), (READ, 1, 2, 3))
     stale = of((READ, 0, 4, 5))
     found = check_linearizability(fine + stale + of((READ, 1, 6, 7)), Register())
@@ -80,7 +80,7 @@ def test_a_history_is_cut_if_no_operation_is_in_flight() -> None:
 
 
 def test_open_results_of_pending_operations_carry_over() -> None:
-    """Two writes beside one another end in either order, and only a later read says in which."""
+    """Two concurrent writes end in either order, and only a later read reveals which."""
     both = of((WRITE, 1, 0, 2), (WRITE, 2, 1, 3))
     assert check_linearizability(both + of((READ, 1, 5, 6)), Register()).linearizable
     assert check_linearizability(both + of((READ, 2, 5, 6)), Register()).linearizable
@@ -88,7 +88,7 @@ def test_open_results_of_pending_operations_carry_over() -> None:
 
 
 def test_reads_are_not_tried_in_every_order() -> None:
-    """Thirty reads beside one another: one step each, where there are more orders than could be tried."""
+    """Thirty concurrent reads: one step each, although there are more orders than could be tried."""
     reads = of(*((READ, 0, 0.0, 99.0) for _ in range(30)))
     found = check_linearizability([*reads, *of((WRITE, 1, 50.0, 60.0))], Register(), max_steps=100)
     assert found.linearizable is True
@@ -106,7 +106,7 @@ def test_a_search_that_takes_too_long_ends_without_a_verdict() -> None:
 
 
 def test_a_long_history_of_easy_parts_is_checked_completely() -> None:
-    """The bound holds for each piece: 200 pieces take more steps in all than one of them may."""
+    """The bound holds for each part: 200 parts take more steps in all than one of them may."""
     found = check_linearizability(
         of(*((WRITE, value, 2 * value, 2 * value + 1) for value in range(200))), Register(), max_steps=50
     )

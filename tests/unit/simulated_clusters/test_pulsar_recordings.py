@@ -98,7 +98,7 @@ def test_an_impossible_recording_is_rejected(wrong: dict[str, int]) -> None:
 
 
 def test_the_example_of_the_documentation_equals_the_output_of_its_command(tmp_path: Path) -> None:
-    """Whoever doubts it makes it anew; floating-point libraries may differ in a last digit."""
+    """The command reproduces it; floating-point libraries may differ in a last digit."""
     made = tmp_path / "made.jsonl"
     command = ["simulate", "recording", "--out", str(made)]
     with pytest.raises(SystemExit) as ended:

@@ -43,7 +43,7 @@ def test_bundles_move_to_the_brokers_of_the_plan(bed: Bed, tmp_path: Path) -> No
 
 
 def test_a_bundle_without_clients_gets_its_owner_by_our_lookup(bed: Bed, tmp_path: Path) -> None:
-    """Nobody asks for an empty bundle: the destination would wait for ever."""
+    """No client requests an empty bundle, so the destination would wait forever."""
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     first = bed.keys[0]
     state = bed.run(bed.prepared(bundle_plan_of(unload(first, ONE, TWO))), tmp_path)
@@ -52,7 +52,7 @@ def test_a_bundle_without_clients_gets_its_owner_by_our_lookup(bed: Bed, tmp_pat
 
 
 def test_an_unowned_bundle_gets_its_owner_by_a_lookup(bed: Bed, tmp_path: Path) -> None:
-    """The plan found it unowned, or its owner has let go of it since: nobody is disturbed."""
+    """The plan found it unowned, or its owner has released it since: no client is disconnected."""
     first = bed.keys[0]
     del bed.cluster.owners[first]
     bed.cluster.namespaces[NAMESPACE].topics.clear()
@@ -101,7 +101,7 @@ def test_previous_settings_are_restored(bed: Bed, tmp_path: Path) -> None:
 
 
 def test_balancing_that_was_off_stays_off(bed: Bed, tmp_path: Path) -> None:
-    """Whoever switched the balancing off finds it off."""
+    """If the balancing was off before, it stays off afterwards."""
     before = {SHEDDING: "false", SPLITTING: "false"}
     bed.cluster.overrides.update(before)
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
@@ -171,7 +171,9 @@ def test_few_clients_a_minute_are_disconnected(bed: Bed, tmp_path: Path) -> None
 def test_the_plan_is_executed_although_every_call_fails_twice(
     bed: Bed, path: str, method: str, trouble: Trouble, status: int, tmp_path: Path
 ) -> None:
-    """Yes that did nothing, circles, broken connections, refusals: looked at, and asked again."""
+    """Successes without effect, redirect loops, broken connections, rejections: observed, and requested
+    again.
+    """
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE)))
     bed.faults.append(Fault(method, path, trouble, times=2, status=status))
@@ -207,7 +209,7 @@ def test_a_split_that_fails_twice_succeeds_in_the_end(
 
 
 def test_a_yes_that_never_does_anything_fails_in_the_end(bed: Bed, tmp_path: Path) -> None:
-    """After so many attempts the step says what it saw; the balancing is given back."""
+    """After the maximum number of attempts the step reports the observation; the balancing is restored."""
     state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
     bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES, times=10**6))
     state = bed.run(state, tmp_path)
@@ -218,7 +220,7 @@ def test_a_yes_that_never_does_anything_fails_in_the_end(bed: Bed, tmp_path: Pat
 
 
 def test_a_bundle_of_one_topic_cannot_be_cut(bed: Bed, tmp_path: Path) -> None:
-    """Pulsar says yes and cuts nothing, or 500; the step that needs the part is skipped with its reason."""
+    """Pulsar answers yes without a split, or 500; the step that needs the part is skipped with its reason."""
     whole = bed.keys[0]
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     part = f"{NAMESPACE}/0x00000000_0x10000000"
@@ -234,7 +236,7 @@ def test_a_bundle_of_one_topic_cannot_be_cut(bed: Bed, tmp_path: Path) -> None:
 
 
 def test_a_wrong_token_ends_it_at_once(tmp_path: Path) -> None:
-    """401 and 403 are no matter of patience; nothing was touched, so nothing is left."""
+    """401 and 403 are not retried; nothing was changed, so nothing is left behind."""
     bed = Bed(token="right")  # type: ignore[arg-type]
     state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
     bed.cluster.token = "another"
@@ -247,7 +249,7 @@ def test_a_wrong_token_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def test_every_unload_of_a_bundle_counts(bed: Bed, tmp_path: Path) -> None:
-    """A yes that left it where it was, a refusal, a destination that got lost, then the right one."""
+    """A success without effect, a rejection, a lost destination, then the right one."""
     first = bed.keys[0]
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO, sessions=6)))
     bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES))
@@ -295,7 +297,7 @@ def test_unloads_tried_again_count_against_the_minute(bed: Bed, tmp_path: Path) 
 
 
 def test_a_journal_without_unload_counts_reports_one_unload(bed: Bed, tmp_path: Path) -> None:
-    """A done unload that was asked for was at least one."""
+    """A completed unload was requested at least once."""
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
     (record,) = state.records
     assert replace(record, unloaded_at=()).unloads == 1

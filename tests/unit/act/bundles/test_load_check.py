@@ -100,7 +100,7 @@ def test_of_two_that_could_go_alone_one_stays(bed: Bed) -> None:
 
 @pytest.mark.parametrize("goal", ["hot", "policy"])
 def test_moves_for_other_goals_are_never_dropped(bed: Bed, goal: str) -> None:
-    """Whatever the load."""
+    """The result does not depend on the load."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), goal=goal)
     sense = BundleLoadCheck(plan, snapshot_of(BEFORE, ALL_ON_ONE))
     assert sense(records_of(bed, plan), 1.0, told(dict.fromkeys(KEYS, 1.0))).unneeded == {}
@@ -130,7 +130,7 @@ def test_a_destination_that_the_plan_itself_overloads_is_accepted(bed: Bed) -> N
 
 
 def test_a_recently_moved_bundle_is_not_considered_idle(bed: Bed) -> None:
-    """Its new broker counts it anew, from nothing: 30 of it are still there, and 60 more are too many."""
+    """Its new broker starts its statistics from zero: 30 are still present, and 60 more are too many."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), unload(KEYS[1], ONE, TWO))
     first, second = records_of(bed, plan)
     first = replace(first, state=BundleStepState.DONE, requested_at=0.5, ended_at=0.6)
@@ -165,7 +165,7 @@ def test_parts_of_a_split_carry_the_load_of_their_range(bed: Bed) -> None:
 
 
 def test_a_step_dropped_between_batches_is_reported(bed: Bed, tmp_path: Path) -> None:
-    """The load falls while the first batch is carried out: the second is dropped, and that is told."""
+    """The load falls during the first batch: the second is dropped, and this is reported."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO), unload(KEYS[1], ONE, THREE))
     for key in KEYS:
         topics = bed.cluster.topics_in(next(b for b in bed.cluster.bundles_of(NAMESPACE) if b.key == key))
@@ -214,7 +214,7 @@ def test_without_the_setting_no_load_is_read(bed: Bed, tmp_path: Path) -> None:
 
 
 def test_traffic_of_bundles_is_the_sum_of_their_topics() -> None:
-    """Bytes in, bytes out, messages together; where a topic tells nonsense its bundle is left out."""
+    """Bytes in, bytes out and messages together; a bundle with an invalid topic is left out."""
     one = {"msgThroughputIn": 10.0, "msgThroughputOut": 20.0, "msgRateIn": 1.0, "msgRateOut": 2.0}
     stats = {
         "t/n": {

@@ -55,7 +55,9 @@ def test_a_destination_that_returns_in_time_is_awaited(bed: Bed, tmp_path: Path)
 
 
 def test_an_owner_that_dies_during_the_request_is_awaited(tmp_path: Path) -> None:
-    """The redirect leads to nobody: tried again once the session is over and the bundle has a new owner."""
+    """The redirect leads to no broker: retried once the session has expired and the bundle has
+    a new owner.
+    """
     bed = Bed(brokers=("b0:8080", *BROKERS))
     first = bed.keys[0]
     bed.cluster.give(first, TWO)
@@ -82,7 +84,7 @@ def test_a_leader_that_dies_is_replaced_before_we_go_on(tmp_path: Path) -> None:
 
 
 def test_a_bundle_split_by_another_process_is_skipped(bed: Bed, tmp_path: Path) -> None:
-    """Between plan and unload: the step is skipped, and says where it was cut; the other is done."""
+    """Between plan and unload: the step is skipped and names the split positions; the other is done."""
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)))
     bundle = bed.cluster.bundle_of(NAMESPACE, first)
@@ -95,7 +97,7 @@ def test_a_bundle_split_by_another_process_is_skipped(bed: Bed, tmp_path: Path) 
 
 
 def test_a_foreign_split_skips_the_steps_of_its_parts(bed: Bed, tmp_path: Path) -> None:
-    """A foreign cut elsewhere: ours is skipped, and so is the unload of the part that never came to be."""
+    """A foreign split at other positions: our split is skipped, and so is the unload of the missing part."""
     first = bed.keys[0]
     part = f"{NAMESPACE}/0x00000000_0x10000000"
     plan = bundle_plan_of(split(first, ONE, 0x10000000), unload(part, ONE, TWO))
@@ -110,7 +112,7 @@ def test_a_foreign_split_skips_the_steps_of_its_parts(bed: Bed, tmp_path: Path) 
 
 
 def test_another_owner_since_the_plan_was_held_against_the_cluster(bed: Bed, tmp_path: Path) -> None:
-    """Somebody moved the bundle before our turn came: theirs stands."""
+    """Another process moved the bundle before our step: its move stays."""
     first = bed.keys[0]
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO)))
     bed.cluster.give(first, THREE)
@@ -144,7 +146,7 @@ def test_foreign_unloads_are_detected_awaited_and_reported(bed: Bed, tmp_path: P
 
 
 def test_foreign_unloads_without_end_stop_it(bed: Bed, tmp_path: Path) -> None:
-    """Somebody sheds every minute whatever we do: stopped, with everything given back."""
+    """Another process sheds every minute: the execution stops, with all settings restored."""
     first, second, third, _ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
 
@@ -163,7 +165,7 @@ def test_foreign_unloads_without_end_stop_it(bed: Bed, tmp_path: Path) -> None:
 def test_balancing_switched_on_by_another_process_ends_the_execution_and_stays_on(
     bed: Bed, tmp_path: Path
 ) -> None:
-    """Theirs is left as it is, and the receipt says what it was before us."""
+    """The foreign setting is left unchanged, and the receipt states the previous one."""
     first, second, *_ = bed.keys
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.overrides.update({SHEDDING: "true"}))
@@ -221,7 +223,7 @@ def test_the_wrong_cluster_is_left_alone(bed: Bed, tmp_path: Path) -> None:
 
 
 def test_a_broker_that_keeps_its_balancing_on_stops_it(bed: Bed, tmp_path: Path) -> None:
-    """It says yes and goes on: nothing is unloaded, and the error names it."""
+    """The broker answers yes and continues: nothing is unloaded, and the error names it."""
     state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
     switch = bed.cluster.switch
     bed.cluster.switch = (  # type: ignore[method-assign]

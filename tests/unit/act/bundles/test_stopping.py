@@ -81,7 +81,7 @@ def test_steps_in_flight_end_and_the_rest_is_left(
 
 
 def test_a_cancelled_bundle_without_clients_gets_an_owner(bed: Bed, tmp_path: Path) -> None:
-    """Nobody asks for it, and we do not leave it without one."""
+    """No client requests the bundle, and the execution assigns it an owner."""
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     session = Session(tmp_path, bed, four_unloads(bed))
     state = session.live(Runner.cancel)
@@ -118,7 +118,7 @@ def test_a_started_split_is_finished_by_a_cancel(tmp_path: Path) -> None:
 
 
 def test_a_token_that_expires_leaves_a_resumable_execution(bed: Bed, tmp_path: Path) -> None:
-    """The switches are ours and cannot be given back: said, and done when the token is right again."""
+    """Our switches cannot be restored: this is reported, and done once the token is valid again."""
     session = Session(tmp_path, bed, four_unloads(bed))
 
     def expire(runner: Runner[BundlesExecutionState]) -> None:
@@ -134,7 +134,7 @@ def test_a_token_that_expires_leaves_a_resumable_execution(bed: Bed, tmp_path: P
 
 
 def test_two_trimtabs_with_folders_of_their_own_do_not_both_act(bed: Bed, tmp_path: Path) -> None:
-    """The second is told who the first is; the claim is gone when the first is through."""
+    """The second is given the name of the first; the claim is removed when the first ends."""
     first = Lease(bed.port, tmp_path / "a", "c", 60.0, bed.clock, bed.sleep, "first")
     second = Lease(bed.connect(), tmp_path / "b", "c", 60.0, bed.clock, bed.sleep, "second")
     first.acquire()

@@ -42,7 +42,9 @@ def a_state(world: World, clock: Clock) -> KeysExecutionState:
 
 
 def test_ends_are_read_after_producers_versions() -> None:
-    """A producer may write by its old table until it tells that it follows: that has to be passed as well."""
+    """A producer may write by its old table until its heartbeat reports the new one: these offsets must be
+    passed too.
+    """
     kafka = FakeKafka()
     kafka.while_read = lambda: kafka.ends.__setitem__(0, 150)
     assert kafka.port().observe(TWO).ends == (150, 100)
@@ -53,7 +55,7 @@ def test_ends_are_read_after_producers_versions() -> None:
 
 
 def test_of_two_concurrent_publishers_one_detects_the_conflict() -> None:
-    """Both read version 0, one writes in between: whoever wrote last sees it, and joins both on top."""
+    """Both read version 0, and one writes in between: the later writer detects it and merges both."""
     kafka = FakeKafka()
     plain = RoutingTable(0, 2, 2)
     one = with_routes(plain, {"move_group/4": (1,)}, 2)
@@ -77,7 +79,7 @@ def test_of_two_concurrent_publishers_one_detects_the_conflict() -> None:
 
 
 def test_an_overwritten_publication_is_detected_by_reading_back() -> None:
-    """Another record came after ours, before we looked again; or one of a topic that was deleted."""
+    """Another record was appended after ours before we read it back; or one of a deleted topic."""
     kafka = FakeKafka()
     table = with_routes(RoutingTable(0, 2, 2), {"move_group/4": (1,)}, 2)
     other = with_routes(RoutingTable(0, 2, 2), {"move_group/7": (0,)}, 2)
@@ -128,7 +130,7 @@ def test_an_unreadable_local_file_is_reported_as_an_answer(tmp_path: Path) -> No
 
 
 def test_a_table_that_was_published_over_is_published_again(tmp_path: Path) -> None:
-    """Somebody slower wrote the same version without our routes, before anybody followed ours."""
+    """A slower publisher wrote the same version without our routes, before any client followed ours."""
     world = World()
     lost: list[RoutingTable] = []
 
@@ -144,7 +146,7 @@ def test_a_table_that_was_published_over_is_published_again(tmp_path: Path) -> N
 
 
 def test_routes_published_meanwhile_are_not_settled_too_early(tmp_path: Path) -> None:
-    """Another table came after ours: what is written until all follow that one has to be passed as well."""
+    """Another table followed ours: records written until all clients follow that one must be passed too."""
     world, passed = World(), [50]
     world.billing = lambda group: replace(group, committed=dict.fromkeys(range(4), passed[0]))
 
@@ -166,7 +168,7 @@ def test_routes_published_meanwhile_are_not_settled_too_early(tmp_path: Path) ->
 
 
 def test_own_routes_missing_from_the_table_are_not_settled(tmp_path: Path) -> None:
-    """Somebody took them back: what remains of the execution ends, and their table stays."""
+    """Another process removed them: the rest of the execution ends, and its table stays."""
     world = World()
     world.stalled = True
 
@@ -243,7 +245,7 @@ def test_a_killed_execution_is_resumed(before: bool, tmp_path: Path) -> None:
 
 
 def test_a_second_trimtab_is_rejected_and_a_lost_lease_publishes_nothing(tmp_path: Path) -> None:
-    """The claim is in the cluster; it is looked at before every order that changes something."""
+    """The claim is in the cluster; it is read before every change."""
     world, clock = World(), Clock()
 
     def a_lease(folder: str) -> Lease:

@@ -78,7 +78,7 @@ def test_a_member_that_waits_for_partitions_counts() -> None:
 
 @pytest.mark.parametrize("group", [NEWER, DOWN])
 def test_unverified_groups_are_accepted_on_request(group: KeyConsumerGroup, tmp_path: Path) -> None:
-    """For groups that nobody can see; what they have not passed is waited for all the same."""
+    """For unobservable groups on request; offsets that they have not passed are still awaited."""
     world = World()
     world.more = (group,)
     state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path, allow_unverified=True)
@@ -92,7 +92,9 @@ def test_unverified_groups_are_accepted_on_request(group: KeyConsumerGroup, tmp_
 
 
 def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
-    """Nobody sees its members meanwhile: it is said at the start, nothing is published, then all is done."""
+    """Its members are unknown meanwhile: this is reported at the start, nothing is published, then all is
+    done.
+    """
     world = World()
     world.billing = lambda group: replace(group, assigned={}, rebalancing=True)
     settings = KeysExecutionSettings()
@@ -126,7 +128,9 @@ def test_a_rebalance_that_does_not_end_stops_it(tmp_path: Path) -> None:
 
 
 def test_a_group_without_members_is_not_one_that_has_all_partitions(tmp_path: Path) -> None:
-    """Adding partitions makes it rebalance: until its members are seen again none is named in a table."""
+    """Adding partitions causes a rebalance: no added partition is used in a table until members are listed
+    again.
+    """
     for gone in (
         lambda group: replace(group, assigned={}, rebalancing=True),
         lambda group: replace(group, assigned={}),
@@ -145,7 +149,7 @@ def test_a_group_without_members_is_not_one_that_has_all_partitions(tmp_path: Pa
 
 
 def test_every_group_must_have_added_partitions() -> None:
-    """Each of them by a member and by a commit; of those that are vouched for by what can be seen."""
+    """Each group by a member and by a commit; unverified groups by observable commits."""
     billing = KeyConsumerGroup("billing", dict.fromkeys(range(6), 1), {"m1": frozenset(range(6))})
     seen = KeysObservation("here", "id", None, (0,) * 6, (9,) * 6, "billing", (billing,))
     assert seen.without_consumer(6, 4) == {}
@@ -210,7 +214,7 @@ def test_a_plan_whose_group_no_longer_reads_is_rejected() -> None:
 
 
 def test_a_file_is_vouched_for_as_a_whole() -> None:
-    """Whoever vouches is not asked again, for nobody."""
+    """A confirmed override is not asked for again."""
     seen = KeysObservation(
         "here", "id", groups=(NEWER, replace(DOWN, rebalancing=True)), sends_heartbeats=False
     )

@@ -48,7 +48,7 @@ def _torn(world: World) -> None:
 def test_a_loss_during_the_execution_ends_it(
     change: Callable[[World], None], told: str, tables: int, tmp_path: Path
 ) -> None:
-    """Before a publication or after: no table is published any more, and one sentence says why."""
+    """Before or after a publication: no further table is published, and one sentence states the reason."""
     world = World()
 
     def watch(state: KeysExecutionState) -> None:
@@ -92,7 +92,7 @@ def test_one_broker_that_lags_ends_nothing(tmp_path: Path) -> None:
 def test_an_execution_with_a_lost_topic_can_be_cancelled(
     change: Callable[[World], None], tmp_path: Path
 ) -> None:
-    """Whoever ran it was killed; the journal says `running` until a cancel ends it."""
+    """The process was killed; the journal says `running` until a cancel ends it."""
     world, clock = World(), Clock()
     plan = a_plan()
     ready = prepare(plan, world.observe(ORDERS), False)
@@ -116,7 +116,7 @@ def test_a_plan_for_a_missing_topic_is_rejected() -> None:
 
 
 def test_a_journal_without_the_topics_id_ends_clearly(tmp_path: Path) -> None:
-    """An older trimtab wrote it: what topic it meant nobody knows."""
+    """An older version wrote it: the topic is unknown."""
     world, clock = World(), Clock()
     ready = prepare(a_plan(), world.observe(ORDERS), False)
     old = replace(ORDERS, topic_id="")
@@ -137,7 +137,9 @@ def test_a_journal_without_the_topics_id_ends_clearly(tmp_path: Path) -> None:
 
 
 def test_a_torn_table_is_replaced_on_request(tmp_path: Path) -> None:
-    """Refused by the name of the setting; with it published above all that was told, and then settled."""
+    """Rejected with the name of the setting; with it, published above all reported versions, and then
+    settled.
+    """
     world = World()
     world.damaged, world.newest = TORN, 7
     ready = prepare(a_plan(), world.observe(ORDERS), False)
@@ -163,7 +165,7 @@ def test_a_torn_table_is_replaced_on_request(tmp_path: Path) -> None:
 
 
 def test_routes_before_a_torn_table_stay(tmp_path: Path) -> None:
-    """Where the table before can still be read it goes on to hold, and only what the plan says changes."""
+    """If the previous table is readable it stays in force, and only the plan's changes apply."""
     world = World()
     world.tables = [RoutingTable(3, 4, 4, {900: Route((3,))})]
     world.damaged, world.newest = TORN, 5

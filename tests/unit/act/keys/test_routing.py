@@ -48,7 +48,9 @@ def test_a_table_states_the_offsets_at_its_publication(tmp_path: Path) -> None:
 
 
 def test_the_topic_of_tables_is_made_first(tmp_path: Path) -> None:
-    """Nobody can tell before; whoever then does not keep order is waited for, and nothing is published."""
+    """This cannot be known before; a consumer that does not keep order is awaited, and nothing
+    is published.
+    """
     world = World()
     world.there = False
     assert carried_out(world, a_plan(), tmp_path).status == "finished"
@@ -61,7 +63,9 @@ def test_the_topic_of_tables_is_made_first(tmp_path: Path) -> None:
 
 
 def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) -> None:
-    """Nothing is published while no consumer is seen to have them: it ends, and says what lacks."""
+    """Nothing is published while no consumer has them: the execution ends, and names the
+    missing partitions.
+    """
     world = World()
     world.unseen_partitions = True
     state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
@@ -71,7 +75,7 @@ def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) ->
 
 
 def test_added_partitions_are_used(tmp_path: Path) -> None:
-    """Six instead of four, seen by the consumer, then in the table."""
+    """Six instead of four, assigned to the consumer, then used in the table."""
     world = World()
     state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
     assert (state.status, world.partitions) == ("finished", 6)
@@ -80,7 +84,7 @@ def test_added_partitions_are_used(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_ignored_after_its_heartbeats_expire(tmp_path: Path) -> None:
-    """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
+    """With many processes each sends heartbeats rarely, and they expire later: no step fails before."""
     world = World()
     world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 180
     state = carried_out(world, a_plan(), tmp_path, follow_timeout_seconds=30.0)
@@ -113,7 +117,7 @@ def test_earlier_places_stay_while_consumers_have_not_passed_them(tmp_path: Path
 
 
 def test_the_routes_of_a_faster_publisher_are_not_lost(tmp_path: Path) -> None:
-    """Another table came between look and publication: its routes stay."""
+    """Another table was published between observation and publication: its routes stay."""
     world = World()
     world.peers = 1
     state = carried_out(world, a_plan(), tmp_path)
@@ -170,7 +174,7 @@ def test_routes_that_changed_since_are_refused_or_left_out() -> None:
 
 
 def test_a_hash_names_no_key() -> None:
-    """A plan edited by hand that splits a key told by its hash is refused by name."""
+    """A manually edited plan that splits a key known only by its hash is rejected by name."""
     seen = World().observe(ORDERS)
     with pytest.raises(InputError, match="key hmac:12 is a hash"):
         prepare(a_plan(key="hmac:12"), seen, False)

@@ -57,7 +57,7 @@ def port_of(nodes: Nodes) -> PaxosPort:
 
 
 def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
-    """Others are not of this store, whatever they are called."""
+    """Other stores are rejected, whatever their name."""
     nodes = Nodes()
     seen = port_of(nodes).observe([group_name(0), group_name(1), "group 2", "group -1", "1", "other 1"])
     assert seen.masters == {"group 0": "0", "group 1": "1"}
@@ -67,7 +67,7 @@ def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
 
 @pytest.mark.parametrize(("max_lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
 def test_the_limit_of_lagging_nodes_is_read_from_the_nodes(max_lag_entries: int, able: set[str]) -> None:
-    """They refuse laggards by a setting of theirs, and nobody is asked for what it would refuse."""
+    """Nodes reject lagging targets by a setting of their own, so no such transfer is requested."""
     seen = port_of(Nodes(max_lag_entries=max_lag_entries)).observe(["group 1"])
     assert seen.able == {"group 1": frozenset(able)}
 

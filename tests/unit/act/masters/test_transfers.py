@@ -164,7 +164,7 @@ def carried_out(
 
 
 def test_transfers_are_requested_in_batches(tmp_path: Path) -> None:
-    """Two at a time: the third is asked for when the first two are there."""
+    """Two at a time: the third is requested once the first two are complete."""
     store = Store(a="0", b="0", c="0")
     settings = TransferSettings(masters=TransferLimits(max_in_flight=2))
     state = carried_out(store, a_plan(a=("0", "1"), b=("0", "2"), c=("0", "1")), tmp_path, settings)
@@ -174,7 +174,7 @@ def test_transfers_are_requested_in_batches(tmp_path: Path) -> None:
 
 
 def test_a_completed_transfer_is_not_requested(tmp_path: Path) -> None:
-    """Somebody else did it already."""
+    """Another process did it already."""
     store = Store(a="1", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
     carried_out(store, plan, tmp_path)
@@ -182,7 +182,7 @@ def test_a_completed_transfer_is_not_requested(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_does_not_fit_any_more_is_refused() -> None:
-    """Another node is master by now: the operator is told which, or leaves it out."""
+    """Another node is master: the operator is told which one, or leaves the step out."""
     store = Store(a="2", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
     seen = store.observe(["a", "b"])
@@ -214,7 +214,9 @@ def test_a_rejected_transfer_is_retried(tmp_path: Path) -> None:
 
 
 def test_a_map_published_by_another_process_becomes_the_new_base(tmp_path: Path) -> None:
-    """Another map came between look and order: nothing was published, and it is tried over the new one."""
+    """Another map was published between observation and publication: the request is repeated over the new
+    one.
+    """
     store = Store(a="0")
     store.faster = 1
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path)
@@ -232,7 +234,7 @@ def test_a_transfer_without_effect_is_repeated_and_then_fails(tmp_path: Path) ->
 
 
 def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
-    """It catches up after ten seconds; before that nothing is asked of it."""
+    """The node catches up after ten seconds; no transfer is requested before."""
     store = Store(a="0")
     store.behind = {"1"}
     plan = a_plan(a=("0", "1"))
@@ -251,7 +253,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_node_that_keeps_lagging_fails_its_transfers(tmp_path: Path) -> None:
-    """After the grace it is told, and what remains goes on."""
+    """After the grace time it is reported, and the rest continues."""
     store = Store(a="0", b="0")
     store.behind = {"1"}
     state = carried_out(store, a_plan(a=("0", "1"), b=("0", "2")), tmp_path)
@@ -260,7 +262,7 @@ def test_a_node_that_keeps_lagging_fails_its_transfers(tmp_path: Path) -> None:
 
 
 def test_a_missing_group_is_reported(tmp_path: Path) -> None:
-    """Nothing is asked for what does not exist."""
+    """No transfer of a missing group is requested."""
     store = Store(a="0", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
     execution = Execution(store, plan, tmp_path)
@@ -279,7 +281,7 @@ def two_steps(folder: Path, looks: int = 2) -> Execution:
 
 
 def test_a_stop_awaits_requested_transfers(tmp_path: Path) -> None:
-    """The transfer under way is watched to its end, the other one not begun; resuming brings it, too."""
+    """The transfer in flight is awaited, the other one is not started; a resume performs it, too."""
     execution = two_steps(tmp_path)
     state = execution.live(execution.when_asked(Runner.stop))
     assert (state.status, state.reason) == ("stopped", "stopped on request")
@@ -292,7 +294,7 @@ def test_a_stop_awaits_requested_transfers(tmp_path: Path) -> None:
 
 
 def test_a_cancel_takes_nothing_back(tmp_path: Path) -> None:
-    """A mastership that was asked for comes, and stays; nothing more is begun, and the journal says so."""
+    """A requested mastership arrives and stays; no further one starts, and the journal records it."""
     execution = two_steps(tmp_path)
     state = execution.live(execution.when_asked(Runner.cancel))
     assert (state.status, [record.state for record in state.records]) == ("cancelled", ["done", "pending"])
@@ -302,7 +304,7 @@ def test_a_cancel_takes_nothing_back(tmp_path: Path) -> None:
 
 
 def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
-    """What was asked for and does not come is given up after its time, and not asked for again."""
+    """A transfer that does not happen fails after its time-out, and is not requested again."""
     execution = two_steps(tmp_path, looks=10**9)
     state = execution.live(execution.when_asked(Runner.stop))
     assert (state.status, [record.state for record in state.records]) == ("stopped", ["pending"] * 2)
@@ -316,7 +318,9 @@ class Killed(BaseException):
 
 
 def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
-    """It died behind its order, and the mastership came meanwhile: seen, not asked for again."""
+    """The process died after its request, and the mastership moved: this is observed, and not requested
+    again.
+    """
     execution = two_steps(tmp_path)
 
     def dies(runner: Runner[MastersExecutionState]) -> None:
@@ -333,7 +337,7 @@ def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
 
 
 def test_a_request_lost_with_a_killed_execution_is_repeated(tmp_path: Path) -> None:
-    """It died between writing its order down and giving it: nothing came, so the order is given now."""
+    """The process died between the journal and the request: the request is sent now."""
     execution = two_steps(tmp_path)
 
     def dies(runner: Runner[MastersExecutionState]) -> None:

@@ -111,7 +111,7 @@ def test_all_weights_go_out_in_one_document(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_is_published_already_does_nothing(tmp_path: Path) -> None:
-    """Applied twice, it says so."""
+    """Applied a second time, it reports that nothing is left to do."""
     server = Server()
     plan = a_plan(0, vote=(None, 0.01))
     carried_out(server, plan, tmp_path)
@@ -121,7 +121,7 @@ def test_a_plan_that_is_published_already_does_nothing(tmp_path: Path) -> None:
 
 
 def test_weights_that_changed_since_are_not_overwritten() -> None:
-    """Somebody published another weight after the plan was made: refused by name, or left out."""
+    """Another process published a weight after the plan: rejected by name, or left out."""
     server = Server()
     server.tables = [{"weight/vote": 0.01}, {"weight/vote": 0.02, "weight/report": 0.5}]
     plan = a_plan(1, vote=(0.01, 0.03), report=(0.5, 0.6))
@@ -131,7 +131,7 @@ def test_weights_that_changed_since_are_not_overwritten() -> None:
 
 
 def test_an_older_plan_reverts_later_changes(tmp_path: Path) -> None:
-    """Version 1 again, under a new number; a class that came with version 2 goes."""
+    """Version 1 again, under a new number; a class of version 2 is removed."""
     server = Server()
     first = a_plan(0, vote=(None, 0.01))
     carried_out(server, first, tmp_path)
@@ -144,7 +144,7 @@ def test_an_older_plan_reverts_later_changes(tmp_path: Path) -> None:
 
 
 def test_changes_of_a_faster_publisher_are_not_lost(tmp_path: Path) -> None:
-    """Another document came between look and publish, twice: what it brought stays."""
+    """Another document was published between observation and publication, twice: its changes stay."""
     server = Server()
     server.faster = 2
     state = carried_out(server, a_plan(0, vote=(None, 0.01)), tmp_path)

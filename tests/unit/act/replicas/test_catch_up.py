@@ -44,14 +44,14 @@ def looks(*sizes: tuple[int, int]) -> ReplicaStepRecord:
 
 
 def test_fewer_bytes_left_is_nearer() -> None:
-    """More copied than written: the last look is the one that got nearer."""
+    """More copied than written: the latest observation is the nearest."""
     record = looks((1000, 0), (1100, 300), (1200, 600))
     assert (record.nearer_at, record.min_remaining_bytes) == (20.0, 600)
     assert record.written_bytes_per_second == 10.0
 
 
 def test_more_bytes_copied_alone_is_not_nearer() -> None:
-    """More written than copied: the first look stays the nearest."""
+    """More written than copied: the first observation stays the nearest."""
     record = looks((1000, 0), (1100, 50), (1200, 100))
     assert (record.nearer_at, record.min_remaining_bytes, record.max_remaining_bytes) == (0.0, 1000, 1100)
 
@@ -71,13 +71,13 @@ def test_a_copy_that_restarts_gets_a_new_timeout() -> None:
 
 
 def test_time_in_which_the_destination_does_not_answer_does_not_count() -> None:
-    """What piles up meanwhile is measured anew."""
+    """Bytes written meanwhile restart the measurement."""
     record = look(looks((1000, 0), (1100, 50)), 20.0, 1200, None)
     assert {name: getattr(record, name) for name in UNMEASURED} == UNMEASURED
 
 
 def test_time_without_observations_does_not_count() -> None:
-    """A resumed execution measures anew, however long nobody ran it."""
+    """A resumed execution measures again, however long it was interrupted."""
     state = new_execution("c", [STEP], ReplicasExecutionSettings(), 0.0)
     state = state.with_records({1: looks((1000, 0), (1100, 50))})
     state = ReplicasMachine.absorb(state, Resumed(5000.0))

@@ -90,7 +90,7 @@ class Ended:
 
 
 def test_a_drained_broker_is_cordoned_first_and_stays_so(cluster: FakeCluster) -> None:
-    """The value from before is written down before ours is set, and the note has the command to undo it."""
+    """The previous value is recorded before ours is set, and the note has the command to restore it."""
     ended = Ended(cluster)
     orders = [state.awaiting for state in ended.states]
     kinds = [type(order) for order in orders]
@@ -141,7 +141,7 @@ def test_a_broker_cordoned_by_others_is_not_changed(cluster: FakeCluster) -> Non
 
 
 def test_a_broker_without_the_setting_is_drained_all_the_same(cluster: FakeCluster) -> None:
-    """It is asked once, and a note says what that means."""
+    """One call is made, and a note explains its consequence."""
     cluster.without_cordons.add(1)
     ended = Ended(cluster)
     assert ended.state.status is ExecutionStatus.FINISHED
@@ -177,7 +177,7 @@ def test_without_the_right_to_a_cordon_the_drain_continues(cluster: FakeCluster,
 
 
 def test_a_right_that_is_taken_away_later_leaves_the_cordon_remembered(cluster: FakeCluster) -> None:
-    """A resumed drain may not set it again; it is ours all the same and stays after the drain."""
+    """A resumed drain may not set it again; the value is still ours and stays after the drain."""
     states = Ended(cluster).states
     killed = next(state for state in states if isinstance(state.awaiting, Reassign))
     assert killed.cordons == (Cordon(1, None, is_set=True),)
@@ -203,7 +203,7 @@ def test_a_value_from_before_that_kafka_refuses_is_noted(cluster: FakeCluster) -
 
 
 def test_a_missing_broker_does_not_block_a_cancel(cluster: FakeCluster) -> None:
-    """After its grace a note says what is left and how to remove it."""
+    """After the grace time a note states the value left behind and how to remove it."""
     ended = Ended(cluster, Runner.cancel, lambda cluster: cluster.kill(1))
     assert ended.state.status is ExecutionStatus.CANCELLED
     (note,) = ended.state.notes
@@ -228,7 +228,7 @@ def test_a_broker_that_returns_in_time_gets_its_value_back(cluster: FakeCluster)
 
 
 def test_only_a_cordon_that_kafka_confirmed_is_reported_as_left(cluster: FakeCluster) -> None:
-    """The broker dies while it is asked: nobody knows whether the order took effect."""
+    """The broker dies during the call: it is unknown whether the change took effect."""
     real = cluster.write_cordons
 
     def die(values: Mapping[int, str | None]) -> Mapping[int, Failure]:
@@ -283,7 +283,7 @@ def test_a_process_that_takes_a_drain_up_sets_the_cordon_again(cluster: FakeClus
 
 
 def test_a_broker_that_the_plan_fills_is_not_drained() -> None:
-    """Whatever the settings say; a replica that cannot leave is no new one."""
+    """With any settings; a replica that cannot leave is no new one."""
     plan = replace(plan_of(("t", 0, (1, 2), (3, 2)), ("t", 1, (2, 3), (4, 3))), settings={"drain": (1, 2, 3)})
     assert drained_brokers(plan) == (1, 2)
 

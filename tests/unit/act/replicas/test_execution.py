@@ -97,7 +97,7 @@ def test_a_deleted_topic_and_a_changed_replication_factor_are_skipped(cluster, t
 
 
 def test_a_foreign_reassignment_is_waited_for(cluster, tmp_path) -> None:
-    """Another tool's copy ends after a while; nothing of ours begins before."""
+    """Another tool's copy ends after a while; none of ours starts before."""
     cluster.add("other", 0, [5, 6], size=3_000_000_000)
     state = prepared(cluster, PLAN)
     cluster.reassign({TopicPartition("other", 0): (5, 2)})
@@ -109,8 +109,8 @@ def test_a_foreign_reassignment_is_waited_for(cluster, tmp_path) -> None:
 
 
 def test_a_foreign_reassignment_that_never_ends_stops_us(cluster, tmp_path) -> None:
-    """After `external_change_timeout_seconds` the execution stops, says why, and leaves the other's work
-    alone.
+    """After `external_change_timeout_seconds` the execution stops with a reason, and leaves the other's work
+    unchanged.
     """
     cluster.add("other", 0, [5, 6])
     cluster.registered.add(9)
@@ -143,7 +143,7 @@ def test_a_rejected_partition_fails_with_kafkas_message(cluster, tmp_path) -> No
 
 
 def test_no_copy_starts_that_no_disk_can_hold(cluster, tmp_path) -> None:
-    """A destination without room above the reserve is never asked to hold a copy."""
+    """A destination without space above the reserve never receives a copy."""
     cluster.free_bytes = 5 * 10**11 + 150_000_000
     state = run(cluster, prepared(cluster, PLAN), tmp_path)
     assert state.status is ExecutionStatus.INCOMPLETE
@@ -167,7 +167,7 @@ def test_copies_in_flight_stay_within_the_limit_of_each_broker(tmp_path) -> None
 
 
 def test_the_wrong_cluster_is_not_touched(cluster, tmp_path) -> None:
-    """The address leads to another cluster: nothing is asked of it, and the error says so."""
+    """The address leads to another cluster: no request is sent to it, and the error states that."""
     state = replace(prepared(cluster, PLAN), cluster_id="the-right-one")
     cluster.calls.clear()
     with pytest.raises(
@@ -267,7 +267,7 @@ def test_a_partition_with_another_replication_factor_is_skipped(cluster, tmp_pat
 
 
 def test_kafkas_guard_is_off_only_for_intended_changes(cluster, tmp_path, monkeypatch) -> None:
-    """A list that grows beside one that moves: only the first may change its number."""
+    """One list grows while another one moves: only the first may change its number."""
     asked = {}
     reassign = cluster.reassign
 

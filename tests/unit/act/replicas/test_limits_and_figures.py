@@ -77,7 +77,7 @@ def test_auto_begins_with_half_of_the_tightest_network() -> None:
 
 
 def test_trouble_halves_and_quiet_adds() -> None:
-    """Additive increase, multiplicative decrease, within bounds; a number that was asked for stays."""
+    """Additive increase, multiplicative decrease, within bounds; a requested number stays."""
     assert next_rate(AUTO, 40e6, 100e6, healthy=False) == 20e6
     assert next_rate(AUTO, 1.5e6, 100e6, healthy=False) == AUTO.throttle_min_bytes_per_second
     assert next_rate(AUTO, 40e6, 100e6, healthy=True) == 50e6
@@ -136,7 +136,7 @@ def test_moves_between_log_dirs_are_a_batch_of_their_own_in_the_forecast_too(
 
 
 def test_progress_counts_down(cluster: FakeCluster, tmp_path) -> None:
-    """Bytes left fall to nothing, and a rate and the time left are told on the way."""
+    """Bytes left fall to zero, and rate and remaining time are reported meanwhile."""
     meter = ProgressMeter()
     figures = []
     run(cluster, prepared(cluster, PLAN), tmp_path, watch=lambda state: figures.append(meter(state)))

@@ -96,7 +96,7 @@ def test_necessary_moves_stay(cluster: FakeCluster) -> None:
 
 
 def test_moves_whose_goal_holds_already_are_dropped(cluster: FakeCluster) -> None:
-    """The load of broker 1 has gone away since the plan was made: newer telemetry drops its moves."""
+    """The load of broker 1 has fallen since the plan was made: newer telemetry drops its moves."""
     state = prepared(cluster, PLAN)
     newer = snapshot_of(HELD, [6, 7, 7, 10, 10, 10, 10, 10, 10])
     sense = ReplicaLoadCheck(PLAN, snapshot_of(HELD, [10] * 9), lambda: (cluster.now, newer))
@@ -127,7 +127,7 @@ def test_moves_for_racks_or_drains_are_never_dropped(cluster: FakeCluster) -> No
 
 
 def test_a_drained_broker_counts_in_no_mean() -> None:
-    """Brokers 1 to 3 hold 10 each, and 4 nothing: level, if the plan has emptied 4."""
+    """Brokers 1 to 3 hold 10 each, and 4 nothing: balanced if the plan has drained 4."""
     level = snapshot_of([[1], [2], [3]], [10] * 3)
     drained = replace(PLAN, settings={"drain": [4]})
     assert ReplicaLoadCheck(PLAN, level).measures((), 0.0)[0].worst_deviation["disk"] == 1.0
@@ -137,7 +137,7 @@ def test_a_drained_broker_counts_in_no_mean() -> None:
 
 
 def test_a_snapshot_from_before_the_last_change_is_not_believed(cluster: FakeCluster) -> None:
-    """Telemetry of before a copy arrived says nothing about after."""
+    """Telemetry from before the arrival of a copy is not used for the state after it."""
     state = prepared(cluster, PLAN)
     done = replace(state.records[0], state=ReplicaStepState.DONE, ended_at=cluster.now)
     newer = snapshot_of(HELD, [6, 7, 7, 10, 10, 10, 10, 10, 10])
@@ -182,7 +182,7 @@ def test_a_leader_remains_leader_after_steps_that_name_none() -> None:
 
 
 def test_the_receipt_states_the_current_balance(cluster: FakeCluster, tmp_path) -> None:
-    """Thirty on broker 1 and twenty on the others before; one replica of ten has gone to broker 2."""
+    """Thirty on broker 1 and twenty on the others before; one replica of ten has moved to broker 2."""
     plan = serving(plan_of(("t", 0, (1,), (2,))), broker=1)
     sense = ReplicaLoadCheck(plan, snapshot_of(HELD, [10] * 9), drop=False)
     state = run(cluster, prepared(cluster, plan), tmp_path, sense=sense)
@@ -227,7 +227,7 @@ def test_headroom_is_the_networks_free_capacity(cluster: FakeCluster) -> None:
 
 
 def test_an_execution_drops_the_steps_of_the_load_check(cluster: FakeCluster, tmp_path) -> None:
-    """Dropped steps are not begun, and the execution is finished without them."""
+    """Dropped steps do not start, and the execution finishes without them."""
     newer = snapshot_of(HELD, [6, 7, 7, 10, 10, 10, 10, 10, 10])
     sense = ReplicaLoadCheck(PLAN, newer)
     state = run(cluster, prepared(cluster, PLAN), tmp_path, sense=sense)
@@ -237,7 +237,9 @@ def test_an_execution_drops_the_steps_of_the_load_check(cluster: FakeCluster, tm
 
 
 def test_no_broker_exceeds_theta_in_transit(cluster: FakeCluster, tmp_path) -> None:
-    """Broker 2 is nearly full: it must give its replica away before it gets another, whatever the order."""
+    """Broker 2 is nearly full: it must give away its replica before it receives another, in any order of the
+    plan.
+    """
     held = [[1], [1], [1], [2], [2], [3], [3], [4], [4]]
     loads = [30.0, 20, 20, 40, 35, 10, 10, 10, 10]
     plan = serving(plan_of(("t", 0, (1,), (2,)), ("t", 3, (2,), (4,))), broker=1)

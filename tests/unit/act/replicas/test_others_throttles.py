@@ -31,14 +31,14 @@ def server() -> Iterator[SimulatedKafkaServer]:
 
 
 def test_only_a_brokers_own_rates_count_as_its_own(server: SimulatedKafkaServer) -> None:
-    """A rate for all brokers shows in each broker's settings, too, and is not meant."""
+    """A rate for all brokers also appears in each broker's settings, and is not its own."""
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, request_timeout_ms=5000)
     assert KafkaAdminPort(admin, time.time).own_rates([1, 2, 3]) == {2: {FOLLOWER: 3e6}}
     admin.close()
 
 
 def test_a_broker_that_does_not_answer_is_left_out(server: SimulatedKafkaServer) -> None:
-    """It throttles nobody; the others are told all the same."""
+    """It throttles no broker; the others are still reported."""
     server.do(lambda cluster: cluster.kill_broker(1))
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, request_timeout_ms=2000)
     assert KafkaAdminPort(admin, time.time).own_rates([1, 2]) == {2: {FOLLOWER: 3e6}}
@@ -46,7 +46,7 @@ def test_a_broker_that_does_not_answer_is_left_out(server: SimulatedKafkaServer)
 
 
 def test_replacing_a_lower_rate_for_all_brokers_is_reported_with_the_remedy() -> None:
-    """Ours replaces it for a while; who wants theirs kept says so."""
+    """Our rate replaces it temporarily; the report names the setting that keeps it."""
     (text,) = warnings(50e6, ThrottleConfig("5000000", None), {})
     assert "a throttle of 5 MB/s is set for all brokers, lower than ours of 50 MB/s" in text
     assert "then theirs is put back; keep to it with --throttle 5000000" in text
@@ -71,7 +71,7 @@ def test_a_rate_for_all_brokers_that_is_not_lower_is_no_news(ours: float | None)
     ],
 )
 def test_a_brokers_own_rate_is_reported(rate: float, ours: float | None, words: list[str]) -> None:
-    """Lower or higher: it is not ours that holds there."""
+    """Lower or higher: our rate does not apply there."""
     (text,) = warnings(ours, NONE, {4: {FOLLOWER: rate}})
     assert text.startswith(f"broker 4 has a throttle of its own, {FOLLOWER} ")
     for word in words:

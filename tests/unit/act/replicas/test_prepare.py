@@ -52,7 +52,7 @@ def test_a_leader_that_is_to_come_leads_at_the_end(cluster: FakeCluster) -> None
 
 
 def test_a_leader_that_stays_in_place_needs_no_election(cluster: FakeCluster) -> None:
-    """The leader is second in its list and the plan leaves it there: no election is asked for."""
+    """The leader is second in its list and the plan leaves it there: no election is requested."""
     cluster.parts[TopicPartition("t", 0)].leader = 2
     plan = plan_of(("t", 0, (1, 2), (4, 2)))
     plan = replace(plan, assignments=(replace(plan.assignments[0], leader_after=2),))
@@ -163,7 +163,7 @@ def test_a_plan_of_another_cluster_is_recognised_by_its_partitions(cluster: Fake
 
 
 def test_replicas_that_are_added_are_one_copy(cluster: FakeCluster) -> None:
-    """The list grows by two of 500 bytes each; the moves are told by their order."""
+    """The list grows by two of 500 bytes each; the moves are distinguished by their order."""
     (step, settle) = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (1, 2, 4, 5)))).steps
     assert (step.kind, step.phase, step.before, step.after) == (
         *(ReplicaStepKind.COPY, StepPhase.COPY),
@@ -203,7 +203,7 @@ def test_a_leader_hands_over_before_its_replica_is_dropped(cluster: FakeCluster)
 def test_fit_of_a_list_that_grows(
     cluster: FakeCluster, found: tuple[int, ...], standing: PartitionFit
 ) -> None:
-    """From two to three, on other brokers than planned: somebody else has given it another number."""
+    """From two to three, on other brokers than planned: another process has changed the factor."""
     cluster.parts[TopicPartition("t", 0)].replicas = list(found)
     cluster.parts[TopicPartition("t", 0)].leader = 1
     seen = cluster.observe([TopicPartition("t", 0)], [], wide=True)

@@ -107,7 +107,7 @@ def test_a_second_stop_becomes_a_cancel(cluster: FakeCluster, tmp_path: Path) ->
 
 
 def test_another_process_can_ask_through_the_journal(cluster: FakeCluster, tmp_path: Path) -> None:
-    """Who asked is kept as the reason."""
+    """The requester is recorded as the reason."""
     session = Session(tmp_path, cluster)
     session.journal.request(1, "stop", "ada@ops1", 0.0)
     state = session.live()
@@ -131,7 +131,7 @@ def test_a_move_between_log_dirs_is_rolled_back(cluster: FakeCluster, tmp_path: 
 
 
 def test_a_resumed_execution_accepts_another_throttle(cluster: FakeCluster, tmp_path: Path) -> None:
-    """Begun with one throttle, gone on with another."""
+    """Started with one throttle, resumed with another."""
     store = ExecutionStore(tmp_path, CODECS, cluster.clock, cluster.sleep, lambda: "token")
     execution = begin(
         EXECUTOR, store, prepare(EXECUTOR, cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}"

@@ -318,7 +318,7 @@ def test_full_queues_are_reported_with_a_retry_time(
 def test_a_message_whose_processing_fails_is_isolated(
     server: Server, rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others of its task count; what it said and why it failed is on the server."""
+    """The others of its task count; the message and the reason are on the server."""
     outcome = processing.outcome
 
     def failing(message: Message, rule: Business | None) -> tuple[Effect | None, str]:
@@ -341,7 +341,9 @@ def test_a_message_whose_processing_fails_is_isolated(
 
 
 def test_without_the_server_nothing_is_accepted_and_nothing_lost(server: Server, rules: Path) -> None:
-    """The sentence says to send again under the same id, and what was accepted before is there afterwards."""
+    """The sentence asks to send again under the same id, and messages accepted before are
+    there afterwards.
+    """
     broker = make_broker(server.url, 2, enqueue_timeout_seconds=0.2)
 
     async def story(client: Client, gateway: Gateway) -> None:

@@ -33,7 +33,7 @@ SOME = 'kind = "vote"\ntitle = "T"\nchoices = ["A", "B"]\nkeyword = "AB"\nphone 
     ],
 )
 def test_a_rule_file_with_a_mistake_is_refused_with_a_sentence(text: str, sentence: str) -> None:
-    """It names the business, and says that rules stay."""
+    """It names the business, and says that the rules stay in force."""
     with pytest.raises(InputError) as refused:
         read_rules(text)
     assert sentence in str(refused.value)
@@ -90,6 +90,6 @@ def test_a_user_above_the_rate_limit_takes_nothing_from_the_others() -> None:
 
 
 def test_a_message_whose_rules_are_missing_is_a_dead_letter_and_no_loss() -> None:
-    """Nobody guesses what it would have counted for."""
+    """The application does not guess the count of such a message."""
     message = Message("web/poll/web:ann/1", "web:ann", "poll", "A")
     assert outcome(message, None) == (None, "the rules of poll are not on the server")

@@ -289,7 +289,7 @@ def plans(draw: st.DrawFn) -> BundlePlan:
 @settings(max_examples=60, deadline=None)
 @given(plans())
 def test_every_valid_plan_is_read_back(plan: BundlePlan) -> None:
-    """Whatever splits and unloads follow each other: bytes to value and back again."""
+    """For any sequence of splits and unloads: bytes to value and back again."""
     data = bundle_plan_bytes(plan)
     assert bundle_plan_from(Path("plan.json"), data) == plan
     assert bundle_plan_bytes(bundle_plan_from(Path("plan.json"), data)) == data

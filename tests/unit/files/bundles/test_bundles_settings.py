@@ -10,7 +10,7 @@ from trimtab_common.errors import SettingsError
 
 
 def test_defaults_hold_if_nothing_is_set() -> None:
-    """No file, no words: the dataclass's own."""
+    """Without file and options: the defaults of the dataclass."""
     assert read_settings(None, [], {}).balancers["bundles"] == BundlesSettings()
 
 

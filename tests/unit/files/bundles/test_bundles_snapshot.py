@@ -181,7 +181,7 @@ def test_a_slip_is_named(kind: str) -> None:
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
-    """JSON readers silently keep the last of two; ours counts."""
+    """JSON readers silently keep the last of two; ours reports the duplicate."""
     data = changed(lambda one: None).replace(b'"sessions": ', b'"sessions": 1, "sessions": ', 1)
     with pytest.raises(InputError, match=r'\$\.bundles\[0\] holds the key "sessions" twice'):
         FORMAT.from_json(Path("s.json"), data, "0" * 64)
@@ -221,7 +221,7 @@ def test_a_folder_names_the_table_and_the_row(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_of_another_balancer_is_rejected(tmp_path: Path) -> None:
-    """A folder says by its format which balancer it is of."""
+    """The format of a folder names its balancer."""
     folder = edited(tmp_path / "a", "topics", lambda table: table)
     meta = json.loads((folder / "meta.json").read_text()) | {"format": "trimtab/replicas-snapshot/1"}
     (folder / "meta.json").write_text(json.dumps(meta))

@@ -51,7 +51,7 @@ def of(tmp_path: Path, document: object) -> OperatorPolicies:
 
 
 def test_answers_of_the_admin_api_are_read(tmp_path: Path) -> None:
-    """Every part in Pulsar's own words; a quota stands for means that are full."""
+    """Every part in Pulsar's own words; a quota replaces means with all samples."""
     found = of(tmp_path, WHOLE)
     assert found.policies.isolation == (IsolationPolicy(("pay/.*",), ("broker-[12]",), ("broker-3",), 2),)
     assert found.policies.failure_domains == {"broker-1:8080": "rack-a", "broker-2:8080": "rack-a"}

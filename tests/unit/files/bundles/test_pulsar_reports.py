@@ -74,7 +74,7 @@ def test_no_limit_is_taken_as_pulsar_takes_it(tmp_path: Path) -> None:
 
 
 def test_a_bundle_may_be_at_two_brokers_while_it_changes_hands(tmp_path: Path) -> None:
-    """The old owner's report is older: that is how a moving bundle looks."""
+    """The old owner's report is older, as with a moving bundle."""
     reports = skewed()
     reports["h2:8080"] = broker({key(3): 1.0, key(0): 1.0})
     (read,) = read_reports(written(tmp_path / "r.jsonl", [tick(0, reports)]))

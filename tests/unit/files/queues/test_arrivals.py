@@ -69,7 +69,7 @@ def test_an_error_is_reported_with_its_location(tmp_path: Path, text: str, told:
 
 
 def test_a_missing_class_and_an_unknown_kind_are_refused(tmp_path: Path) -> None:
-    """A class is what weights are of; a name tells how a file is read."""
+    """Weights belong to classes; the name of a file determines its format."""
     with pytest.raises(InputError, match="row 1: class is missing"):
         read_arrivals(
             written(

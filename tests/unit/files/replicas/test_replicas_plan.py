@@ -115,7 +115,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
 
 
 def test_kafka_gets_the_whole_assignment() -> None:
-    """Kafka's own tool takes lists of replicas, and log dirs only where one is asked for."""
+    """Kafka's own tool takes lists of replicas, and log dirs only on request."""
     document = json.loads(kafka_form(a_plan())[0])
     assert document == {
         "version": 1,
@@ -180,7 +180,7 @@ def edit(*path: object, value: object) -> Callable[[dict], object]:
 def test_a_slip_in_a_hand_edited_plan_is_named(
     change: Callable[[dict], object], told: str, tmp_path: Path
 ) -> None:
-    """Whoever edits a plan by hand and slips learns where, before anything touches a cluster."""
+    """An error in a manually edited plan is located before anything touches a cluster."""
     document = json.loads(plan_bytes(a_plan()))
     change(document)
     path = tmp_path / "plan.json"

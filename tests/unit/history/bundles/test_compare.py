@@ -74,9 +74,8 @@ def test_each_strategy_moves_bundles_in_its_own_world() -> None:
 
 
 def test_a_bundle_that_returns_is_found() -> None:
-    """With running means that lag and three minutes of grace, bundles come back, and each return is named.
-
-    What is said of it is in the decisions: it was unloaded from there then, and is sent there now.
+    """With lagging means and three minutes of grace, bundles return, and each return is named. Its facts are
+    in the decisions: it was unloaded from there before, and is sent there now.
     """
     third = {"third:1": report(carried(20, 20, 20, 20, first=4), cpu=30)}
     ticks = [ReportTick(tick.at, {**tick.brokers, **third}) for tick in TICKS]
@@ -101,7 +100,7 @@ def test_a_bundle_that_returns_is_found() -> None:
 
 
 def test_all_decisions_are_reported_in_the_order_of_ticks() -> None:
-    """Whoever writes them down hears each once, with the tick as that strategy saw it."""
+    """Each is reported once, with the tick of that strategy."""
     heard: list[tuple[float, str]] = []
     names = dict(list(SCENARIOS.items())[:2])
     compare(
@@ -114,7 +113,7 @@ def test_all_decisions_are_reported_in_the_order_of_ticks() -> None:
 
 
 def test_the_one_that_cannot_go_on_is_named() -> None:
-    """Without a placement the world cannot answer: of several strategies the user is told which."""
+    """Without a placement the world cannot answer: of several strategies the incomplete one is named."""
     homeless = dataclasses.replace(SCENARIOS["ThresholdShedder"], placer=None)
     with pytest.raises(PlanError, match="second: bundle .* was unloaded without a destination"):
         compare(TICKS, {"first": SCENARIOS["lazy"], "second": homeless}, metric_spec(PulsarBrokerConfig()))

@@ -67,9 +67,8 @@ def test_a_potential_split_is_counted_once_from_its_first_tick() -> None:
 
 
 def test_overload_lasts_from_a_tick_to_the_next() -> None:
-    """85 % is overloaded already; two brokers for 60 s and one for 30 s are 90 s, or 150 broker-seconds.
-
-    The last tick stands for no time: nobody knows how it went on.
+    """85 % is overloaded already; two brokers for 60 s and one for 30 s are 90 s, or 150 broker-seconds. The
+    last tick has no duration.
     """
     effect = measured(
         (tick(0, a=85, b=90), ShedDecision()),
@@ -95,7 +94,7 @@ def test_clients_and_traffic_of_every_unload_are_counted() -> None:
 
 
 def test_a_bundle_without_statistics_is_counted_apart() -> None:
-    """Just gained, it is in no statistics: the unload counts, and it is said that its clients do not."""
+    """Just gained, it is in no statistics: the unload counts, and its clients are reported as uncounted."""
     effect = measured((tick(0, a=90, b=10), moved(9, "a", "b")))
     assert (effect.unloads.sum(), effect.unloads_without_stats, effect.clients_disturbed) == (1, 1, 0)
 
@@ -117,7 +116,7 @@ def test_a_returning_bundle_is_named() -> None:
 
 
 def test_without_a_destination_nothing_is_known_to_come_back() -> None:
-    """An unload that names none may have gone anywhere."""
+    """An unload without a destination may lead anywhere."""
     seen = tick(0, a=90, b=10)
     effect = measured((seen, moved(0, "a")), (seen, moved(0, "a")))
     assert effect.oscillations == ()

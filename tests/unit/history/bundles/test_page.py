@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "balancers" / "bundles.md"
 
 
 def test_the_python_of_the_page_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it stands there, over three minutes of a hot broker beside a cold one."""
+    """As on the page, over three minutes of a hot broker next to a cold one."""
     written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(3)])
     monkeypatch.chdir(tmp_path)
     found = re.search(r"## From Python.*?```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

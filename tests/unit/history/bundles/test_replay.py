@@ -156,7 +156,7 @@ def test_a_bundle_rests_for_the_grace_time() -> None:
 
 
 def test_a_lone_broker_sheds_nothing() -> None:
-    """There is nowhere to go, and the strategy is not even asked: its history stays empty."""
+    """There is no destination, and the strategy is not called: its history stays empty."""
     tick = ReportTick(0.0, {"hot:1": skewed(0).brokers["hot:1"]})
     ((_, decision, state),) = replay([tick], THRESHOLD)
     assert decision.unloads == {}
@@ -165,7 +165,7 @@ def test_a_lone_broker_sheds_nothing() -> None:
 
 
 def test_a_broker_that_returns_starts_a_new_history() -> None:
-    """Also where nothing was asked meanwhile: the load manager drops histories of brokers that are gone."""
+    """Also if nothing was requested meanwhile: the load manager drops histories of missing brokers."""
     calm, alone = skewed(0, hot=20), ReportTick(60.0, {"cold:1": skewed(1).brokers["cold:1"]})
     *_, (_, _, state) = replay([calm, alone], THRESHOLD)
     assert list(state.shedder.usage) == ["cold:1"]
@@ -174,14 +174,14 @@ def test_a_broker_that_returns_starts_a_new_history() -> None:
 
 
 def test_brokers_publish_also_while_nothing_is_decided() -> None:
-    """Under the extensible manager each makes its own means, whatever the leader does with them."""
+    """Under the extensible manager each broker computes its own means, independent of the leader."""
     off = ShedderScenario(shedder("TransferShedder"), make_options({"loadBalancerSheddingEnabled": "false"}))
     *_, (_, _, state) = replay([skewed(0, hot=50), skewed(1, hot=100)], off)
     assert state.shedder.published["hot:1"].weighted_max_ema == 0.5 * 0.9 + (1 - 0.9) * 1.0
 
 
 def test_excluded_namespaces_stay_without_a_placement_too() -> None:
-    """The load manager of 4.2 passes over them whatever the shedder says; 4.0 knows no such option."""
+    """The load manager of 4.2 skips them whatever the shedder decides; 4.0 has no such option."""
     given = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
     ((_, decision, state),) = replay([skewed(0)], ShedderScenario(THRESHOLD.shedder, make_options(given)))
     assert (decision.unloads, state.recently_unloaded) == ({}, {})
@@ -193,7 +193,7 @@ def test_excluded_namespaces_stay_without_a_placement_too() -> None:
 
 
 def test_a_moving_bundle_is_sampled_in_the_order_of_javas_map() -> None:
-    """Two brokers report it: the mean after both is told by which of them comes last in Pulsar's map."""
+    """Two brokers report it: the mean depends on which of them is last in Pulsar's map."""
     names = ("broker-0:8080", "broker-1:8080", "broker-2:8080")
     brokers = {name: report({key(0): stats(float(10**place))}) for place, name in enumerate(names)}
     ((_, _, state),) = replay([ReportTick(0.0, brokers)], THRESHOLD)
@@ -240,7 +240,7 @@ def test_equals_come_in_the_order_of_javas_maps_or_of_the_file() -> None:
 
 @pytest.mark.parametrize("name", sorted(SHEDDERS))
 def test_a_replay_stopped_and_resumed_decides_alike(name: str, tmp_path: Path) -> None:
-    """Whatever a strategy remembers can be written, read and gone on with, at every tick."""
+    """The state of any strategy can be written, read and continued, at every tick."""
     scenario = ShedderScenario(
         shedder(name), make_options({"loadBalancerHistoryResourcePercentage": 0.5}), seed=5
     )
@@ -391,7 +391,7 @@ def first_other(
 
 
 def test_with_a_placement_the_world_answers_and_calm_returns() -> None:
-    """The hot broker's busiest bundle goes to the cold one at once, and its load is seen there."""
+    """The hot broker's busiest bundle moves to the cold one immediately, and its load is counted there."""
     scenario = ShedderScenario(
         THRESHOLD.shedder,
         make_options({"loadBalancerHistoryResourcePercentage": 0.0}),
@@ -427,7 +427,7 @@ def test_a_placement_that_would_put_it_back_cancels_the_unload() -> None:
 
 
 def test_without_a_destination_the_world_cannot_answer() -> None:
-    """It is said which strategy lacks what, instead of guessing a broker."""
+    """The error names the strategy and the missing part, instead of guessing a broker."""
     scenario = dataclasses.replace(THRESHOLD, world_answers=True)
     with pytest.raises(PlanError, match="name a placement strategy too"):
         list(replay([skewed(0)], scenario))

@@ -137,7 +137,7 @@ def test_the_lake_is_replayed_like_the_files_that_it_was_recorded_from(
 def test_progress_is_reported_for_every_task(
     on_spark: tuple[StrategyComparison, Path, dict[str, TaskProgress]],
 ) -> None:
-    """At the end all have gone through all ticks."""
+    """At the end all have processed all ticks."""
     _, _, heard = on_spark
     assert heard == dict.fromkeys(
         ["nothing moved", *ASKED], TaskProgress(len(TICKS), TICKS[-1].at, ended=True)
@@ -147,7 +147,7 @@ def test_progress_is_reported_for_every_task(
 def test_warnings_about_the_recording_are_reported_once(
     spark: SparkSession, recording: Path, tmp_path: Path
 ) -> None:
-    """A bundle that two brokers report counts at both: whoever reads the decisions is told so."""
+    """A bundle reported by two brokers counts at both, and a warning states this."""
     bundle = TICKS[0].brokers["broker-1:8080"].bundles[0]
     other = TICKS[0].brokers["broker-2:8080"]
     moving = {

@@ -32,7 +32,7 @@ def test_waiting_records_by_hand() -> None:
 
 
 def test_every_policy_takes_every_record_and_tables_with_the_guard_overtake_none() -> None:
-    """The hash lets one partition fall behind; a table levels, and only with the guard keeps order."""
+    """The hash lets one partition fall behind; a table balances, and only with the guard preserves order."""
     found = compare(STREAM, default_schemes(), SETTING)
     assert set(found) >= set(POLICIES) | set(TABLES)
     for name, one in found.items():
@@ -77,7 +77,7 @@ def test_a_law_of_keys_by_hand() -> None:
 def test_the_command_shows_a_recording_as_table_json_and_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Times of day; a record without a key is left out; a period and a law can be asked for."""
+    """Times of day; a record without a key is left out; a period and a distribution can be requested."""
     rows = "".join(f"2026-11-21T05:00:{n // 10:02d}.{n % 10}Z,k{n * n % 7}\n" for n in range(200))
     (tmp_path / "records.csv").write_text("time,key\n2026-11-21T05:00:00Z,\n" + rows)
     words = ("--records", tmp_path / "records.csv", "--partitions", 2)

@@ -159,7 +159,7 @@ def test_bad_streams_are_refused() -> None:
 
 @pytest.mark.parametrize("plans", [False, True])
 def test_the_guards_work_depends_on_records_and_not_on_time(plans: bool) -> None:
-    """Two hundred records in two seconds, and in half an hour: consumers look once something has happened."""
+    """Two hundred records in two seconds, and in half an hour: consumers act once something has happened."""
     settings = KeysSettings(epsilon=(0.1,))
     for stretch in (1.0, 1000.0):
         made, world = stream(3), KeysSimulationSettings(4, ConsumerCapacity(40.0 / stretch))

@@ -61,7 +61,9 @@ def test_waits_by_hand() -> None:
 
 
 def test_sigma_weighs_moments_by_the_work_that_lies_there() -> None:
-    """8 s on one of two queues, nothing on the other: shares 1 and 0, half from the mean, at every look."""
+    """8 s on one of two queues, nothing on the other: shares 1 and 0, half from the mean, at every
+    observation.
+    """
     recorded = arrivals((0.0, "a", 8.0))
     (one,) = compare(recorded, ["round_robin"], setting(recorded)).values()
     assert one.sigma == pytest.approx(0.5)
@@ -69,7 +71,7 @@ def test_sigma_weighs_moments_by_the_work_that_lies_there() -> None:
 
 
 def test_quick_messages_go_first_with_lanes() -> None:
-    """One queue, a second of 4 s in line: the short one that comes after it is begun before it."""
+    """One queue, a second of 4 s in line: the short one that arrives later starts before it."""
     recorded = arrivals((0.0, "long", 4.0), (0.0, "long", 4.0), (1.0, "short", 1.0))
     found = compare(recorded, ["round_robin", "round_robin+lanes"], setting(recorded, queues=1))
     plain, lanes = found.values()
@@ -98,7 +100,7 @@ def test_a_line_knows_its_lanes_after_a_removal() -> None:
 
 
 def test_no_message_waits_long_for_quick_ones() -> None:
-    """A quick message goes before another that came up to 30 s before it, not before one of 31 s."""
+    """A quick message overtakes another that arrived up to 30 s before it, not one of 31 s."""
     for late, first in ((30.0, 1), (31.0, 0)):
         line = ReplayedQueue(30.0)
         line.append(ReplayedMessage(0, 0.0, 1.0), 0.0, quick=False)
@@ -119,7 +121,9 @@ def test_a_moved_message_is_overtaken_for_a_while_only() -> None:
 
 
 def test_messages_behind_a_long_one_are_moved_to_idle_workers() -> None:
-    """Thirty at a time of one class, three of which take 20 s: nobody waits for longer than some looks."""
+    """Thirty at a time of one class, three of which take 20 s: no message waits for longer than
+    some cycles.
+    """
     rows = [(number // 30 * 1.0, "a", 20.0 if number in (120, 121, 122) else 0.01) for number in range(900)]
     recorded = arrivals(*rows)
     by_class = np.full(len(recorded), recorded.seconds.mean())

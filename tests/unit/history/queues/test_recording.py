@@ -41,7 +41,7 @@ def land(folder: Path, *ticks: dict[tuple[str, str], tuple[float, ...]], cluster
 
 
 def test_counters_become_messages(tmp_path: Path) -> None:
-    """5 votes in the first ten seconds, 2 in the next and 3 of a process that came then."""
+    """5 votes in the first ten seconds, 2 in the next and 3 of a process that started then."""
     lake = land(
         tmp_path,
         {("a", "vote"): (100, 50, 10.0, 2.0)},

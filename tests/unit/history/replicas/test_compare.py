@@ -200,7 +200,7 @@ def test_the_same_numbers_draw_the_same_weeks() -> None:
 
 @pytest.mark.spark
 def test_a_lake_is_replayed_from_its_first_placement(spark: SparkSession, tmp_path: Path) -> None:
-    """Two windows; the second shows a replica that somebody moved. The replay begins before that."""
+    """Two windows; the second has a replica that another process moved. The replay starts before that."""
     start = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
     load = dict.fromkeys(RESOURCES, 5.0)
 

@@ -82,7 +82,7 @@ def test_history_is_not_replayed() -> None:
 
 
 def test_the_hours_to_come_are_those_after_the_step() -> None:
-    """After 30 minutes the hour that ends at 2 comes first, with its profile; the recent load is the rest."""
+    """After 30 minutes the hour that ends at 2 is first, with its profile; the rest is the recent load."""
     profile = np.full((2, 2, 4), np.nan)
     profile[1, :, NETWORK_IN] = 77.0
     hours = np.array([1, 2]) * HOUR

@@ -32,7 +32,7 @@ def test_version_1_has_a_tree_for_each_controller():
 
 
 def test_the_own_group_is_found_for_each_controller():
-    """Groups of ours go below the one that we are in."""
+    """Own groups are created below the current group."""
     places = own_places("4:cpu,cpuacct:/user\n3:name=systemd:/a:b\n0::/system\n")
     assert places == {"cpu": "/user", "cpuacct": "/user", "name=systemd": "/a:b", "": "/system"}
 
@@ -61,7 +61,7 @@ def test_a_group_of_version_2_is_one_folder(tmp_path):
 
 
 def test_a_container_that_sees_the_tree_from_its_own_group_down_uses_the_top(tmp_path):
-    """The group that the kernel tells does not exist there by that name."""
+    """The group named by the kernel does not exist there."""
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/cgroup.subtree_control").write_text("cpu\n")
     mounts = f"cgroup2 {tmp_path / 'tree'} cgroup2 rw 0 0\n"

@@ -19,7 +19,7 @@ def checked(log, confirmed=((0, 9, 100),), *, begin=100, read=(), sent=10, gaple
 
 
 def test_a_whole_log_is_whole():
-    """Ten confirmed, ten there: said so in a sentence."""
+    """Ten confirmed, ten present: reported in one sentence."""
     found = checked([(0, 9, 100)])
     assert found.ok
     assert found.text("records") == (
@@ -38,7 +38,7 @@ def test_a_whole_log_is_whole():
     ],
 )
 def test_a_missing_or_duplicate_record_is_reported(log, lost, twice):
-    """Each fault is counted under its own name, and the sentence does not say that all is well."""
+    """Each fault is counted under its own name, and the sentence does not report success."""
     found = checked(log)
     assert not found.ok
     assert "every one" not in found.text("records")
@@ -55,7 +55,7 @@ def test_records_that_changed_places_are_out_of_order():
 
 
 def test_a_confirmed_place_that_another_record_took_is_a_loss():
-    """A new leader without the last record gives its offset to the next: only both confirmations tell."""
+    """A new leader without the last record reuses its offset: only both confirmations reveal it."""
     for begin in (109, 110):
         found = checked([(10, 10, 109)], [(0, 9, 100), (10, 10, 109)], begin=begin, sent=11)
         assert found.lost == {"t:0": 1}
@@ -73,7 +73,7 @@ def test_records_deleted_by_retention_are_identified_by_reader_or_offset():
 
 
 def test_a_double_that_retention_removed_leaves_a_gap():
-    """Between two confirmed offsets lies one that nobody was told of: the same record once more."""
+    """Between two confirmed offsets is an unconfirmed one: a duplicate of the same record."""
     found = checked([(5, 9, 106)], [(0, 2, 100), (3, 9, 104)], begin=106)
     assert found.twice == {"t:0": 1}
     given_up = checked([(5, 9, 106)], [(0, 2, 100), (3, 9, 104)], begin=106, sent=11)
@@ -92,14 +92,14 @@ def test_a_record_handed_out_twice_is_no_double():
 
 
 def test_a_record_with_a_failed_send_may_be_in_the_log():
-    """Nobody promised anything for number 5: in the log or not, both are right."""
+    """Number 5 was not confirmed: both its presence and its absence are correct."""
     confirmed = [(0, 4, 100), (6, 9, 106)]
     assert checked([(0, 9, 100)], confirmed).ok
     assert checked([(0, 4, 100), (6, 9, 106)], confirmed).ok
 
 
 def test_a_duplicate_that_the_broker_dropped_must_be_there():
-    """Pulsar confirms a message sent again without telling its place."""
+    """Pulsar confirms a repeated message without its position."""
     assert pulsar_place(-1, -1) is None
     confirmed = [(0, 4, 100), (5, 5, None), (6, 9, 106)]
     assert checked([(0, 9, 100)], confirmed, gapless=False).ok
@@ -116,7 +116,7 @@ def test_stamps_are_read_as_they_were_written():
 
 
 def test_consecutive_records_are_joined_to_ranges():
-    """A gap in either begins a new one, and what is taken is not told again."""
+    """A gap in either starts a new range, and reported ranges are not reported again."""
     found = RecordRuns()
     for number, place in ((0, 5), (1, 6), (2, 8), (4, 9), (5, None), (6, None)):
         found.add("a", number, place)

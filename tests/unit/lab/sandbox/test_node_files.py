@@ -111,7 +111,7 @@ def test_too_little_disk_is_reported_before_the_start(tmp_path, monkeypatch):
 
 
 def test_free_memory_is_read_if_the_system_reports_it(tmp_path):
-    """Linux says what programs may still take; other systems are not asked."""
+    """Linux reports available memory; other systems are not queried."""
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable:    4000000 kB\n")
     assert free_memory_mb(tmp_path / "meminfo") == 4000
     assert free_memory_mb(tmp_path / "absent") is None
@@ -130,6 +130,6 @@ def test_free_memory_is_read_if_the_system_reports_it(tmp_path):
     ],
 )
 def test_a_node_that_ends_has_a_reason(tmp_path, log, said):
-    """The reason comes out of the node's own log, in one sentence."""
+    """The reason is extracted from the node's own log, in one sentence."""
     (tmp_path / "out.log").write_text(log)
     assert said in exit_reason("Kafka node 1", tmp_path / "out.log")

@@ -35,7 +35,7 @@ def test_a_number_used_again_is_another_process():
 
 
 def test_end_kills_a_process_that_ignores_the_request(tmp_path):
-    """A child that ignores the request to stop is killed after the patience given."""
+    """A child that ignores the request to stop is killed after the time-out."""
     child = spawn(STUBBORN, tmp_path, tmp_path / "log", outlive=True)
     _wait_until(lambda: "ready" in (tmp_path / "log").read_text())
     end([child], timeout_seconds=0.2)
@@ -43,7 +43,7 @@ def test_end_kills_a_process_that_ignores_the_request(tmp_path):
 
 
 def test_a_child_that_ends_by_itself_is_noticed(tmp_path):
-    """A broker that fails at start is seen at once, with its output kept."""
+    """A broker that fails at start is detected immediately, with its output stored."""
     child = spawn([sys.executable, "-c", "print('no disk')"], tmp_path, tmp_path / "log", outlive=False)
     _wait_until(lambda: not running(child))
     assert (tmp_path / "log").read_text() == "no disk\n"
@@ -51,7 +51,7 @@ def test_a_child_that_ends_by_itself_is_noticed(tmp_path):
 
 @pytest.mark.skipif(not HAS_PROC, reason="only Linux has the death signal")
 def test_kill_9_of_the_owner_takes_its_children_along(tmp_path):
-    """Whatever ends a demo, even kill -9, leaves no broker behind."""
+    """No end of a demo, even kill -9, leaves a broker behind."""
     owner = subprocess.Popen(
         [
             sys.executable,

@@ -10,7 +10,9 @@ from trimtab.lab.sandbox.truth import LongestPauses, TruthTick, read_truth
 
 
 def test_every_record_is_sent_in_turn_and_counted(tmp_path):
-    """A stream of twice the rate is sent twice as often, and each tick tells what was due and confirmed."""
+    """A stream of twice the rate is sent twice as often, and each tick records planned and
+    confirmed records.
+    """
     streams = (RecordStream("a", 0.01, 100), RecordStream("b", 0.02, 10))
     stopped = threading.Event()
     sent: list[int] = []
@@ -32,7 +34,7 @@ def test_every_record_is_sent_in_turn_and_counted(tmp_path):
 
 
 def test_failed_records_are_counted_by_cause_and_not_confirmed():
-    """An error is no silence: the tick tells how many, why, and since when the first of them waited."""
+    """An error differs from a pause: the tick records number, cause, and the wait of the first one."""
     tick = ProducerTick(100.0, (RecordStream("a", 1.0, 10),))
     tick.scheduled["a"] += 4
     now = time.monotonic()
@@ -50,7 +52,7 @@ def test_failed_records_are_counted_by_cause_and_not_confirmed():
 
 
 def test_the_longest_pause_is_recorded_in_the_tick_in_which_it_ends():
-    """A pause over several ticks is told once, whole."""
+    """A pause over several ticks is recorded once, completely."""
     pauses = LongestPauses()
     for at in (10.01, 10.05, 10.42, 10.44, 10.45):
         pauses.add("t", at)
@@ -61,7 +63,7 @@ def test_the_longest_pause_is_recorded_in_the_tick_in_which_it_ends():
 
 
 def test_a_longer_pause_just_before_it_does_not_hide_an_interruption():
-    """A busy machine stops a client for .4 s; the unload in the same second takes .15 s and is told."""
+    """A busy machine stops a client for 0.4 s; the unload in the same second takes 0.15 s and is recorded."""
     pauses = LongestPauses()
     for at in (10.0, 10.4, 10.44, 10.59, 10.63):
         pauses.add("t", at)
@@ -70,7 +72,7 @@ def test_a_longer_pause_just_before_it_does_not_hide_an_interruption():
 
 
 def test_a_pause_at_the_end_of_a_client_is_recorded():
-    """A topic that never came back is not one without interruption."""
+    """A topic that never returned counts as interrupted."""
     pauses = LongestPauses()
     pauses.add("t", 10.0)
     assert pauses.take(14.0) == {"t": [(10.0, 14.0)]}
@@ -98,5 +100,5 @@ def test_interruptions_are_the_longest_pauses_that_touch_the_span():
 
 
 def test_without_clients_there_are_no_interruptions():
-    """Nobody at work is told as such, not as an interruption of zero seconds."""
+    """Idle clients are recorded as such, not as an interruption of zero seconds."""
     assert summarize_interruptions(interruptions(TICKS, ["absent"], 0.0, 99.0)) is None

@@ -46,7 +46,7 @@ def test_a_state_is_read_back_as_it_was_written(state):
 
 
 def test_any_sandbox_can_be_inspected_and_stopped(state):
-    """Clearing away needs no knowledge of the system; working with one does, and says which it is."""
+    """Removal needs no knowledge of the system; other commands do, and name it."""
     state.write()
     common = read_state(state.folder, SandboxState)
     assert common is not None
@@ -75,7 +75,7 @@ def test_a_file_of_another_kind_is_refused_with_its_remedy(tmp_path, text):
 
 
 def test_a_file_that_cannot_be_read_is_not_to_be_deleted(tmp_path):
-    """Its folder may hold a sandbox that runs; whoever may not read it should not throw it away."""
+    """Its folder may contain a running sandbox; without read access it must not be removed."""
     (tmp_path / FILE).mkdir()
     with pytest.raises(SandboxError, match=r"cannot be read \(.*\): let this user read its folder$"):
         read_state(tmp_path, SandboxState)
@@ -94,7 +94,7 @@ def test_a_sandbox_without_its_owner_is_stale(state):
 
 
 def test_a_sandbox_that_can_go_on_is_known_though_nothing_of_it_runs(tmp_path, monkeypatch):
-    """All nodes of a store are killed: its commands still find it, and say how to start a node again."""
+    """All nodes of a store are killed: its commands still find it, and state how to start a node again."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = sandboxes_folder() / "masters"
     folder.mkdir(parents=True)
@@ -162,7 +162,7 @@ class _OneNode(Sandbox[SandboxState, Any, int]):
 def test_a_node_that_begins_while_we_are_interrupted_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C comes when a detached node has begun, and before anybody has been told its number."""
+    """Ctrl-C arrives after a detached node has started, and before its process id is recorded."""
     begun = []
     start = subprocess.Popen
 

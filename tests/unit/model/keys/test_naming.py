@@ -12,7 +12,7 @@ from trimtab_common.errors import InputError
 
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
 def test_every_key_is_read_back(key: bytes) -> None:
-    """Whatever bytes it has, its text names it and no other."""
+    """For any bytes, its text names only this key."""
     assert key_bytes(key_text(key)) == key
 
 
@@ -21,19 +21,19 @@ def test_every_key_is_read_back(key: bytes) -> None:
     [(b"user 7", "user 7"), (b"", "0x"), (b"\xff\x00", "0xff00"), (b"0xff", "0x30786666"), (b" a", "0x2061")],
 )
 def test_texts_are_as_plain_as_they_can_be(key: bytes, text: str) -> None:
-    """What could be mistaken for something else is told by its bytes."""
+    """An ambiguous key is named by its bytes."""
     assert key_text(key) == text
 
 
 @pytest.mark.parametrize("text", ["hmac:0123456789abcdef", "0xzz"])
 def test_an_invalid_key_name_is_rejected(text: str) -> None:
-    """A hash, and what only looks like bytes."""
+    """A hash, and a text that only resembles bytes."""
     with pytest.raises(InputError, match=r"observe the topic again|hexadecimal"):
         key_bytes(text)
 
 
 def test_a_long_key_is_abbreviated() -> None:
-    """A megabyte in a sentence would be all that is to be seen."""
+    """A key of a megabyte would fill the sentence."""
     assert short_key_text("user 7") == "user 7"
     assert short_key_text("x" * 40) == "x" * 40
     assert short_key_text("x" * 2**20) == "x" * 40 + "… (1,048,576 characters)"

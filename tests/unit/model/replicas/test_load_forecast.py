@@ -59,7 +59,7 @@ def test_forecast_is_the_mean_hour() -> None:
 
 
 def test_without_hours_the_recent_load_stays() -> None:
-    """A snapshot from a file, or of a cluster that was seen for an hour, tells nothing of the day to come."""
+    """A snapshot from a file, or of a cluster observed for an hour, has no forecast of the next day."""
     known = snapshot()
     bare = replace(
         known,

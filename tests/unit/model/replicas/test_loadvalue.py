@@ -37,6 +37,6 @@ def test_nothing_known_stays_unknown() -> None:
 
 
 def test_unknown_rule_names_the_known_ones() -> None:
-    """A misspelt rule is a settings error, not a silent default."""
+    """A misspelt rule is a settings error, not silently the default."""
     with pytest.raises(SettingsError, match="repaired or literal"):
         load_value(WINDOWS, "median")

@@ -37,7 +37,7 @@ def test_reports_come_back_to_the_bit_and_in_their_order(tmp_path: Path) -> None
 
 
 def test_since_begins_later(tmp_path: Path) -> None:
-    """Only what is asked for is read back; an instant that is a tick belongs to it."""
+    """Only the requested period is read back; it includes its first tick."""
     cluster = SyntheticPulsar()
     lake = Lake(tmp_path, BUNDLES)
     land(cluster.raw(5), lake.raw, "all")
@@ -59,7 +59,7 @@ def test_a_report_written_twice_is_one(tmp_path: Path) -> None:
 
 
 def test_impossible_values_are_left_out(tmp_path: Path) -> None:
-    """A broker with an impossible figure is silent for that tick; a bundle with one keeps its place only."""
+    """A broker with an impossible figure is missing at that tick; a bundle with one keeps only its owner."""
     cluster = SyntheticPulsar()
     lake = Lake(tmp_path, BUNDLES)
     rows = cluster.rows(2)
@@ -88,7 +88,7 @@ def test_impossible_values_are_left_out(tmp_path: Path) -> None:
 
 
 def test_an_empty_recording_names_the_command_to_run(tmp_path: Path) -> None:
-    """Somebody asks for a replay before anything was collected, or for a cluster that is not there."""
+    """A replay is requested before anything was collected, or for an unknown cluster."""
     lake = Lake(tmp_path, BUNDLES)
     with pytest.raises(ObserveError, match="no load reports of any cluster.*trimtab collect"):
         next(recent_ticks(lake))

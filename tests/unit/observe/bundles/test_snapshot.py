@@ -128,7 +128,9 @@ def test_the_base_of_bandwidth_is_traffic_outside_bundles(tmp_path: Path) -> Non
 
 
 def test_an_unresponsive_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Path) -> None:
-    """It does not answer at the newest tick; what it owned a tick ago is not nobody's for that."""
+    """It does not answer at the newest tick; its bundles of the previous tick are not unowned for that
+    reason.
+    """
     tables = usual()
     silent: dict[str, Any] = {"broker_state": "unreachable", "cpu_capacity": None, "usage_source": None}
     tables["brokers"] = [broker("a:1"), broker("b:1", NOON - MINUTE), broker("b:1", **silent)]
@@ -140,7 +142,7 @@ def test_an_unresponsive_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Pat
 
 
 def test_a_bundle_that_its_broker_no_longer_lists_is_unowned(tmp_path: Path) -> None:
-    """It answers, and does not name the bundle: unloaded, and not looked up since."""
+    """It answers without naming the bundle, which was unloaded and not looked up since."""
     tables = usual()
     tables["bundles"] = [owned(LEFT, "a:1"), owned(RIGHT, "b:1", NOON - MINUTE)]
     tables["brokers"] = [broker(name, at) for name in ("a:1", "b:1") for at in (NOON - MINUTE, NOON)]
@@ -162,7 +164,7 @@ def test_the_parts_of_a_split_have_their_present_load_in_all_views(tmp_path: Pat
 
 
 def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
-    """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are balanced yet."""
+    """Declared usage on one host without a declared capacity: bandwidth and messages are still balanced."""
     tables = usual()
     nothing: dict[str, Any] = dict.fromkeys(f"{name}_capacity" for name in RESOURCES)
     tables["brokers"] = [broker(name, usage_source="declared", **nothing) for name in ("a:1", "b:1")]
@@ -176,7 +178,7 @@ def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
 
 
 def test_policies_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
-    """A snapshot is written all the same, and says which namespace's policies it does not have."""
+    """A snapshot is still written, and names the namespaces without policies."""
     tables = usual()
     tables["cleaned"] = [namespace(policies="{broken")]
     found = snapshot(tmp_path, tables)
@@ -187,7 +189,7 @@ def test_policies_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["no bundle", "public/shop/0x80000000_0x00000000"])
 def test_a_name_that_is_no_bundles_is_left_out(tmp_path: Path, key: str) -> None:
-    """Whatever a broker may list."""
+    """For any bundles that a broker lists."""
     tables = usual()
     tables["bundles"].append(owned(key, "a:1"))
     assert snapshot(tmp_path, tables).bundles.key == (LEFT, RIGHT)

@@ -40,6 +40,6 @@ def test_nothing_declared_is_no_capacity() -> None:
     ],
 )
 def test_invalid_capacities_are_rejected(override: str) -> None:
-    """A zero, an infinity or a misspelt key would silently make a broker look empty or full."""
+    """A zero, an infinity or a misspelt key would make a broker look empty or full."""
     with pytest.raises(SettingsError, match="capacity"):
         declared(override)

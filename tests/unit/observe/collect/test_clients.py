@@ -53,7 +53,7 @@ def test_the_newest_totals_of_each_client_are_taken(tmp_path: Path) -> None:
 
 
 def test_intervals_of_the_sandbox_load_add_up_over_readings(tmp_path: Path) -> None:
-    """Totals go on where the last reading ended, and a restarted collector comes to the same totals."""
+    """Totals continue from the last reading, and a restarted collector reaches the same totals."""
     file = tmp_path / "producer.truth.jsonl"
     file.write_text(interval(1000.0, 100, 90, errors=1, late_records=2, latency_p50_ms=2.0))
     files = ClientFiles([tmp_path / "*.truth.jsonl"])
@@ -80,7 +80,7 @@ def test_a_line_in_the_making_waits_for_its_end(tmp_path: Path) -> None:
 
 
 def test_a_client_without_recent_reports_is_left_out(tmp_path: Path) -> None:
-    """A stale total would look like a client that stopped offering."""
+    """A stale total would look like a client that stopped sending."""
     file = tmp_path / "clients.jsonl"
     file.write_text(line(client="a", served_bytes_total=5))
     files = ClientFiles([file])
@@ -106,7 +106,7 @@ def test_lines_of_another_shape_are_counted_not_fatal(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    """A mistyped name is told at the first tick."""
+    """A mistyped name is reported at the first tick."""
     found, problems = ClientFiles([tmp_path / "*.jsonl"]).read(LONG_AGO)
     assert len(found) == 0
     assert problems == (f"no file of client samples matches {tmp_path / '*.jsonl'}",)

@@ -134,7 +134,7 @@ def _size(path: Path) -> int:
 
 
 def test_a_lake_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    """A file where the folder should be: nothing lands, and it says what to do."""
+    """A file in place of the folder: nothing is written, and the error states the remedy."""
     (tmp_path / "raw").write_text("in the way")
     with pytest.raises(ObserveError, match=r"cannot be written into .*--lake"):
         LakeSink(tmp_path / "raw", COLUMNS).write(two_kinds(), "c", TICK)

@@ -37,7 +37,7 @@ def test_a_tick_belongs_to_the_interval_that_begins_with_it() -> None:
 
 
 def test_slow_sampling_neither_drifts_nor_hides_missed_ticks() -> None:
-    """Sampling that takes 70 s at an interval of 30 s misses two ticks and says so."""
+    """Sampling that takes 70 s at an interval of 30 s misses two ticks and reports them."""
     clock = Clock(95.0)
     found = []
     for tick in islice(ticks(30, clock, clock.wait), 3):
@@ -47,7 +47,7 @@ def test_slow_sampling_neither_drifts_nor_hides_missed_ticks() -> None:
 
 
 def test_a_machine_that_slept_samples_into_the_tick_it_wakes_in() -> None:
-    """A wait that took an hour more than asked belongs to the tick of its end."""
+    """A wait that took an hour too long belongs to the tick of its end."""
     clock = Clock(95.0)
 
     def oversleep(seconds: float) -> bool:

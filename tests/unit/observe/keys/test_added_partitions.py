@@ -24,7 +24,7 @@ BEGUN = datetime.datetime(2026, 11, 23, 4, tzinfo=datetime.UTC)
     ],
 )
 def test_the_last_observed_addition_counts(counts: tuple[int, ...], seconds: float | None) -> None:
-    """Looks 10 s apart; of two additions the later; a topic with fewer is another one."""
+    """Observations 10 s apart; of two additions the later; a topic with fewer partitions is another one."""
     at = [BEGUN + datetime.timedelta(seconds=10 * one) for one in range(len(counts))]
     rows = [
         {"tick": when, "partition": part}

@@ -29,7 +29,7 @@ START = datetime.datetime(2026, 11, 23, 4, tzinfo=datetime.UTC)
 
 @pytest.mark.spark
 def test_hashes_are_the_clients(spark: SparkSession) -> None:
-    """Bit for bit, whatever the length and the bytes; no key has no hash."""
+    """Equal to the bit for any length and bytes; a missing key has no hash."""
     draw = random.Random(7)
     keys = [draw.randbytes(draw.randrange(40)) for _ in range(400)]
     keys += [b"", b"\x00", b"\xff" * 3, b"\x80\x81\x82\x83", b"a" * 5000]
@@ -75,9 +75,8 @@ def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> N
 
 @pytest.mark.spark
 def test_capacity_is_the_commit_rate_of_a_busy_consumer(spark: SparkSession) -> None:
-    """One has two partitions, and 500 records waiting in one: 80 in ten seconds are what a consumer can do.
-
-    The other kept up, which says nothing. Two consumers over three partitions: 8 · 2 / 3 in each.
+    """One has two partitions, and 500 records waiting in one: its capacity is 80 in ten seconds. The other
+    kept up, which gives no measurement. Two consumers over three partitions: 8 · 2 / 3 in each.
     """
     offsets = {
         0: ("m1", (1000, 500), (1100, 560)),
@@ -153,7 +152,7 @@ def test_of_each_partition_the_same_share_is_read() -> None:
 
 
 def test_hashed_keys_need_a_secret_salt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one, or with a short one, anybody could try keys out."""
+    """With no secret, or a short one, keys could be found by trying."""
     from trimtab.observe.keys.pipeline import PIPELINE
 
     monkeypatch.setenv("TRIMTAB_KEYS_SALT", "short")

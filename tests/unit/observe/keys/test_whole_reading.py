@@ -82,7 +82,9 @@ def read(
 def test_hashed_keys_are_found_nowhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Not in raw samples, tables, the snapshot, the plan, or what anybody is told; only their keyed hash."""
+    """Neither raw samples, tables, the snapshot, the plan, nor messages contain keys, only
+    their keyed hash.
+    """
     salt, key = "a salt of sixteen bytes or more", b"customer-4711"
     monkeypatch.setenv(offset_sampling.SALT, salt)
     records: Records = [(0, key)] * 50 + [(1, b"customer-%d" % one) for one in range(20)]
@@ -105,7 +107,7 @@ def test_hashed_keys_are_found_nowhere(
 def test_a_topic_without_any_key_is_read_and_planned(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing to hash, no hot key, nothing to move: status and plan say that there are no keys."""
+    """Nothing to hash, no hot key, nothing to move: status and plan report that there are no keys."""
     found, _ = read(spark, [(0, None)] * 60 + [(1, None)] * 20, tmp_path, monkeypatch)
     assert (found.keys, found.keyless_share) == ((), 1.0)
     assert {one.records_per_second for one in found.groups} == {0.0}

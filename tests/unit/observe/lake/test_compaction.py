@@ -48,7 +48,7 @@ def brokers(lake: Lake) -> list[int]:
 
 
 def test_eight_files_of_a_day_that_is_over_become_one(lake: Lake) -> None:
-    """In the order of their names; the newest day's are left, and looking on changes nothing."""
+    """In the order of their names; the newest day's are left, and a dry run changes nothing."""
     for number in range(8):
         land(lake, f"tick-8{number}.parquet", 8, SECOND)
     (told,) = join_raw(lake, Manifest(), NOW, dry=True)

@@ -27,7 +27,7 @@ def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
 
 
 def test_empty_lake_names_the_commands_to_run_first(tmp_path: Path) -> None:
-    """A newcomer who plans before collecting is told the two commands that come first."""
+    """A plan before any collection names the two commands to run first."""
     with pytest.raises(ObserveError, match=r"no snapshot: collect samples .*pipeline run"):
         Lake(tmp_path / "nowhere", REPLICAS).newest_snapshot()
 
@@ -45,7 +45,7 @@ def test_several_clusters_require_a_choice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cluster", ["../escape", "with/slash", ".hidden", "blank and ä"])
 def test_no_cluster_name_leaves_the_lake(tmp_path: Path, cluster: str) -> None:
-    """A cluster's name is its own business: it becomes one folder inside the lake, whatever it holds."""
+    """Any cluster name becomes one folder inside the lake."""
     lake = Lake(tmp_path / "lake", REPLICAS)
     folder = lake.snapshot_folder(cluster)
     assert folder.parent == lake.snapshots
@@ -85,7 +85,9 @@ def test_table_that_was_never_written_is_empty(tmp_path: Path) -> None:
 
 
 def test_balancers_have_folders_of_their_own(tmp_path: Path) -> None:
-    """Samples of both systems lie apart; snapshots of one name lie side by side and are told by format."""
+    """Samples of both systems are separate; snapshots of one name are in one folder,
+    distinguished by format.
+    """
     lake = Lake(tmp_path, REPLICAS)
     other = Lake(lake.path, BUNDLES)
     assert (lake.raw, lake.tables) == (tmp_path / "raw", tmp_path / "tables")
@@ -103,7 +105,7 @@ def test_balancers_have_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_lake_with_parts_from_before_a_column_was_dropped_is_read_and_compacted(tmp_path: Path) -> None:
-    """Goals stood in the table `imbalance` once: what was written then lies beside what is written now."""
+    """Earlier versions had goals in the table `imbalance`: their rows are read together with new ones."""
     ticks = [NOON + number * STEP for number in range(2 * MIN_FOLDERS)]
     parts = [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2), 2: (0.4, 0.2, 0.2, 0.2)}) for tick in ticks]
     lake = publish(tmp_path, {"imbalance": parts})

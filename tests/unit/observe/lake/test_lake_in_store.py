@@ -79,7 +79,7 @@ def test_a_table_is_read_as_from_a_folder(lake: Lake) -> None:
 
 
 def test_small_parts_are_joined_and_old_ones_swept(lake: Lake) -> None:
-    """Compaction and sweeping of tables by the names and ages that the store tells."""
+    """Compaction and removal of tables use the names and ages that the store reports."""
     published(lake, 2 * MIN_FOLDERS)
     rows = sorted(map(repr, lake.table("imbalance").to_pylist()))
     with lake.writing() as seat:
@@ -118,7 +118,7 @@ def test_a_collector_whose_bucket_is_missing_reports_it(s3: ObjectStore) -> None
 
 
 def test_a_snapshot_is_complete_once_visible_and_copied_once(lake: Lake) -> None:
-    """Its `meta.json` comes last; readers get a folder of this machine."""
+    """Its `meta.json` is written last; readers get a local folder."""
     folder = lake.snapshot_folder("orders")
     (folder / "2026-2" / "partitions.parquet").write_bytes(b"still being uploaded")
     assert lake.clusters() == []
@@ -153,7 +153,7 @@ def test_an_unreachable_store_is_no_unsound_file(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_file_that_was_cut_short_is_unsound(lake: Lake) -> None:
-    """A broken upload cannot do that, but whoever copies a lake can."""
+    """A broken upload cannot cause this, but a copied lake can."""
     path = lake.raw / "date=2026-11-21" / "a.parquet"
     write_rows(path, pa.table({"a": list(range(1000))}))
     assert is_complete_file(path)

@@ -18,7 +18,7 @@ def with_entry(begin: int, end: int, first: int, last: int) -> Manifest:
 
 
 def test_late_ticks_are_cut_out_of_the_file_that_held_them() -> None:
-    """A late sample in the middle of an old file leaves that file in two pieces around the new one."""
+    """A late sample in the middle of an old file splits that file into two parts around the new one."""
     manifest = with_entry(0, 100, 0, 99).replaced("rates", [(40, 50)], "rates/new", (40, 49))
     pieces = [(entry.path, entry.begin, entry.end) for entry in manifest.tables["rates"]]
     assert pieces == [("rates/old", 0, 40), ("rates/new", 40, 50), ("rates/old", 50, 100)]
@@ -26,7 +26,7 @@ def test_late_ticks_are_cut_out_of_the_file_that_held_them() -> None:
 
 
 def test_file_without_any_row_left_is_let_go_of() -> None:
-    """A window that is still open is written anew by every micro-batch; the old file must not linger."""
+    """Every micro-batch rewrites an open window; the old file must not remain."""
     manifest = with_entry(0, 1000, 60, 60).replaced("rates", [(50, 1000)], "rates/new", (60, 60))
     assert [entry.path for entry in manifest.tables["rates"]] == ["rates/new"]
 
@@ -60,7 +60,7 @@ def test_entries_never_overlap_after_any_replacement(tmp_path: Path) -> None:
     "text", ["", "{", '{"format": "trimtab/tables/9"}', "[]", '{"format": "trimtab/tables/1"}']
 )
 def test_damaged_manifest_is_one_sentence_with_a_remedy(tmp_path: Path, text: str) -> None:
-    """Someone edited or cut the manifest: say which file and what to do, without a traceback."""
+    """An edited or truncated manifest: the error names file and remedy, without a traceback."""
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ObserveError, match=r"manifest\.json is not a manifest .* run `trimtab pipeline run`"):
         read_manifest(tmp_path)

@@ -106,7 +106,7 @@ def expected(lake: Lake, table: str) -> pa.Table:
 
 @pytest.mark.parametrize("level", list(BALANCERS))
 def test_every_table_opens_in_two_lines(place: Location, level: str) -> None:
-    """By the recipes of the page, with the table's name for that of the example; rows computed anew once."""
+    """By the recipes of the page, with the actual table names; recomputed rows appear once."""
     lake = published(place, level)
     recipes = re.findall(r"```python\n(imbalance = trimtab\.tables.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(recipes) == 2
@@ -159,7 +159,7 @@ def test_a_lake_without_tables_or_with_two_balancers_raises_an_error(tmp_path: P
 
 
 def test_an_export_writes_changes_and_lists_consistent_versions(place: Location, tmp_path: Path) -> None:
-    """All tables, then one of which the end was computed anew, then nothing."""
+    """All tables, then one whose end was recomputed, then nothing."""
     lake = published(place, "replicas")
     target = tmp_path / "delta"
 
@@ -206,7 +206,7 @@ def test_an_export_writes_to_an_object_store(s3: ObjectStore, tmp_path: Path) ->
 def test_an_export_by_command_names_the_extra_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the extra it says what it wrote."""
+    """With the extra it prints the written tables."""
     published(tmp_path / "lake", "replicas")
     words = ["pipeline", "export", f"--lake={tmp_path / 'lake'}", f"--delta={tmp_path / 'delta'}"]
     with pytest.raises(SystemExit) as ended:

@@ -98,8 +98,8 @@ def test_each_balancer_depends_on_its_own_settings() -> None:
 
 
 def test_tables_of_older_lakes_are_taken() -> None:
-    """Their manifests name these settings, and limits of goals besides, which tables no longer depend on; one
-    more name, and all tables would have to be built anew.
+    """Their manifests name these settings, and limits of goals, on which tables no longer depend; any further
+    name would require a rebuild of all tables.
     """
     shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "cpu_fit_windows"}
     replicas, bundles = (set(one) for one in each_balancer())
@@ -110,7 +110,7 @@ def test_tables_of_older_lakes_are_taken() -> None:
 
 
 def test_a_lake_whose_manifest_names_goals_continues(tmp_path: Path) -> None:
-    """Its manifest names limits, whatever they were; only what tables still depend on must be the same."""
+    """Its manifest names arbitrary limits; only settings on which tables still depend must be equal."""
     settings = ReplicasPipelineSettings()
     entries: dict[str, tuple[ManifestEntry, ...]] = {"imbalance": (ManifestEntry("imbalance/a", 0, 1, 0, 1),)}
     older = Manifest(
@@ -132,7 +132,7 @@ def test_slides_as_long_as_windows_follow_them() -> None:
 
 
 def test_a_forecast_is_for_the_end_of_a_window() -> None:
-    """The horizon is rounded up to whole slides, so that what comes can be held against it."""
+    """The horizon is rounded up to whole slides, so that actual values can be compared with it."""
     second = 1_000_000
     ahead = {
         seconds: BundlesPipelineSettings(window_seconds=60, slide_seconds=30, horizon_seconds=seconds).horizon

@@ -37,7 +37,7 @@ def test_it_follows_on_the_tables_that_its_successor_published(tables: Path) -> 
 
 
 def test_another_run_starts_again(tables: Path) -> None:
-    """Asked for otherwise, over other files, or where no piece is left to do or none was done."""
+    """Requested with other options or files, or without remaining or completed parts."""
     assert resumed_progress(tables, 0, KEY, PIECES) is not None
     assert resumed_progress(tables, 0, build_key(Manifest(), "asked otherwise"), PIECES) is None
     assert resumed_progress(tables, 0, KEY, PIECES[1:]) is None

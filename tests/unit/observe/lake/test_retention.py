@@ -61,7 +61,7 @@ def test_rows_are_removed_by_whole_folders(lake: Lake) -> None:
 
 
 def test_rows_that_later_ones_are_made_of_stay_and_a_day_more(lake: Lake) -> None:
-    """Profiles of six weeks look back on eight weeks of `hours`, trends among them; so 57 days stay."""
+    """Profiles of six weeks read eight weeks of `hours`, including trends; so 57 days stay."""
     kept = found(lake, LakeSettings(table_retention_days=10), profile_weeks=6)
     assert kept.tables.tables["hours"][0].path == "hours/43"
     assert kept.tables.tables["traffic"][0].path == "traffic/90"
@@ -92,7 +92,7 @@ def test_a_clock_that_is_fast_removes_nothing(lake: Lake) -> None:
 
 
 def test_removed_samples_count_no_more_and_the_joined_ones_neither(lake: Lake) -> None:
-    """Readers see the days that are left before any file is gone; an index is not written for nothing."""
+    """Readers see the remaining days before any file is removed; an index is not written unnecessarily."""
     index = RawIndex()
     for day in (89, 90):
         index = index.with_joined(f"date={date(day)}", "joined.parquet", (), NOW)
@@ -110,7 +110,9 @@ def test_removed_samples_count_no_more_and_the_joined_ones_neither(lake: Lake) -
 
 
 def test_the_newest_snapshot_of_a_cluster_stays(tmp_path: Path) -> None:
-    """Of one cluster all are old, of the other the newest is not; a third has newer ones of another level."""
+    """Of one cluster all are old, of the other the newest is not; a third has newer ones of
+    another balancer.
+    """
     lake = Lake(tmp_path, REPLICAS)
 
     def snapshot(cluster: str, day: int, level: str = "replicas") -> Path:

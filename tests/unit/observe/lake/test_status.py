@@ -49,7 +49,7 @@ def test_the_figures_of_a_tick_are_those_of_the_table(tmp_path: Path) -> None:
 
 
 def test_usage_and_deviation_are_means_over_the_ticks(tmp_path: Path) -> None:
-    """Two ticks that are uneven in opposite ways: what is shown is balanced."""
+    """Two ticks that are uneven in opposite directions: the result is balanced."""
     swapped = {1: UNEVEN[2], 2: UNEVEN[1]}
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN), imbalance_rows(NOON + STEP, swapped)]}
@@ -60,7 +60,7 @@ def test_usage_and_deviation_are_means_over_the_ticks(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_ticks_count(tmp_path: Path) -> None:
-    """An hour of unevenness before ten level ticks is over."""
+    """An hour of unevenness followed by ten balanced ticks is over."""
     ticks = [NOON + number * STEP for number in range(130)]
     rows = [row for tick in ticks[:-TICKS] for row in imbalance_rows(tick, UNEVEN)]
     newest = [row for tick in ticks[-TICKS:] for row in imbalance_rows(tick, EVEN)]
@@ -71,7 +71,7 @@ def test_only_the_newest_ticks_count(tmp_path: Path) -> None:
 
 
 def test_ticks_that_lack_a_broker_are_passed_over(tmp_path: Path) -> None:
-    """The newest tick misses one broker's CPU: figures end before it, and both times are told."""
+    """The newest tick lacks one broker's CPU: figures end before it, and both times are printed."""
     torn = {1: (None, 0.3, 0.3, 0.1), 2: UNEVEN[2]}
     parts = [imbalance_rows(NOON, UNEVEN) + imbalance_rows(NOON + STEP, torn)]
     status = read_status(publish(tmp_path, {"imbalance": parts}), "orders")
@@ -79,7 +79,7 @@ def test_ticks_that_lack_a_broker_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_cpu_signal_has_three_resources(tmp_path: Path) -> None:
-    """Nothing is made up for CPU, and the other three are told."""
+    """CPU is not invented, and the other three are printed."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
     status = read_status(publish(tmp_path, {"imbalance": [imbalance_rows(NOON, blind)]}), "orders")
     assert np.isnan(status.usage[:, 0]).all()
@@ -106,7 +106,9 @@ def test_a_dead_broker_is_there_with_its_state(tmp_path: Path) -> None:
 
 
 def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
-    """A part whose ticks were computed anew by a later step is cut, and its rows lie there still."""
+    """A file whose ticks a later step recomputed is truncated in the manifest, and its old rows
+    are ignored.
+    """
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, EVEN) + imbalance_rows(NOON + STEP, UNEVEN)]}
     )
@@ -125,7 +127,7 @@ def test_an_empty_lake_names_the_commands_to_run(tmp_path: Path) -> None:
 
 
 def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
-    """Nothing is shown of a cluster that was not meant."""
+    """Figures of other clusters are not printed."""
     lake = one_tick(tmp_path)
     snapshot_folder(lake, "second")
     with pytest.raises(ObserveError, match="2 clusters .*--cluster"):
@@ -180,7 +182,7 @@ def test_both_balancers_of_a_lake_are_reported(tmp_path: Path) -> None:
 def test_of_a_file_of_many_ticks_the_end_alone_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compacted table may hold a month in one file: what is told is the same, from few groups of rows."""
+    """A compacted table may hold a month in one file: the result is equal, from few row groups."""
     ticks = [imbalance_rows(NOON + number * STEP, {1: (0.2, 0.2, 0.2, 0.2)}) for number in range(60)]
     brokers = [broker_rows(NOON + number * STEP, {1: "alive"}) for number in range(60)]
     apart = publish(tmp_path / "apart", {"imbalance": ticks, "brokers": brokers})

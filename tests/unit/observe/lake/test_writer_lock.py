@@ -66,7 +66,7 @@ def with_table(path: str) -> Manifest:
 
 
 def test_a_second_writer_is_refused_until_the_first_leaves(tables: Location) -> None:
-    """On one machine nobody waits: the process can be looked for."""
+    """On one machine there is no wait: the process can be checked."""
     us = rf"being written by another .*process {os.getpid()} on"
     with hold_writer_lock(tables), pytest.raises(ObserveError, match=us):
         acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def test_a_second_writer_is_refused_until_the_first_leaves(tables: Location) -> 
 
 
 def test_a_writer_elsewhere_is_waited_for(tables: Location) -> None:
-    """It gives a sign of life just before the lease is over: refused; none for a lease: succeeded."""
+    """A heartbeat just before the lease ends: rejected; none for a lease: succeeded."""
     first = acquire(tables)
     moved_elsewhere(first)
     time = Time()
@@ -174,7 +174,7 @@ def test_of_two_that_succeed_the_later_one_stays(tables: Location, monkeypatch: 
 
 
 def test_an_unreadable_lock_is_replaced_and_its_writer_excluded(tables: Location) -> None:
-    """A document of a later trimtab, or a damaged one: nobody to ask, so nobody is trusted."""
+    """A document of a later version, or a damaged one: the holder is unknown, so it is not trusted."""
     VersionedDocuments(tables / FOLDER, retained=4).add(7, b"{}")
     lock = acquire(tables)
     assert lock.lease.epoch == 8
@@ -182,7 +182,7 @@ def test_an_unreadable_lock_is_replaced_and_its_writer_excluded(tables: Location
 
 
 def test_a_removed_lock_folder_does_not_readmit_an_old_writer(tables: Location) -> None:
-    """Somebody tidied up by hand: later seats still have larger numbers."""
+    """A manual cleanup removed the folder: later locks still have larger numbers."""
     with hold_writer_lock(tables) as first:
         first.publish(Manifest())
     paths: list[Any] = list((tables / FOLDER).iterdir())
@@ -203,8 +203,8 @@ def test_a_removed_lock_folder_does_not_readmit_an_old_writer(tables: Location) 
 def test_an_unwritable_folder_is_reported_and_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, told: str
 ) -> None:
-    """Full, read-only or closed to us: no lock, no publication, nothing left in the making; and a lock that
-    nobody could be told of leaving is free all the same.
+    """Full, read-only or forbidden: no lock, no publication, no partial file; and a lock whose release could
+    not be recorded is free.
     """
     tables = tmp_path / "tables"
 

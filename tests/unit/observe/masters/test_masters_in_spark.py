@@ -49,9 +49,8 @@ def cleaned(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 @pytest.mark.spark
 def test_loads_of_groups_and_nodes(spark: SparkSession) -> None:
     """Ten seconds: group 0 moves from node 0 to node 1 in between, group 1 stays with node 1; node 2 is dead.
-
-    Group 0: 100 messages came to node 0 and 50 to node 1, 50 questions each: 25 queries a second. Proposals:
-    10 of .02 s in all at node 0, 10 of .06 at node 1: 4 ms each.
+    Group 0: 100 messages at node 0 and 50 at node 1, 50 fetches each: 25 queries a second. Proposals: 10
+    of 0.02 s in all at node 0, 10 of 0.06 at node 1: 4 ms each.
     """
     rows = [node(tick, number, alive=number < 2) for tick in (0, 1) for number in range(3)]
     rows += [
@@ -98,7 +97,9 @@ def test_loads_of_groups_and_nodes(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_a_node_that_was_started_again_counts_from_nothing(spark: SparkSession) -> None:
-    """Another life: no rate over the restart, though its counters are higher than before; then as ever."""
+    """Another incarnation: no rate across the restart, though its counters are higher than before; later
+    rates as usual.
+    """
     samples = cleaned(
         spark,
         group(0, 0, 0, stored_total=10),

@@ -61,7 +61,7 @@ def queue(tick: int, number: int, work: float, arrived: float, served: float) ->
 
 
 def test_rates_and_forecast_of_a_queue(spark: SparkSession) -> None:
-    """5 s of work a second came and 4.6 went: 12 s grow to 16 in ten; a draining queue ends at nothing."""
+    """5 s of work a second arrive and 4.6 are done: 12 s grow to 16 in ten; a draining queue ends at zero."""
     usual = [{"kind": "queue_process", "tick": at(tick), "default_weight": 2.0} for tick in (0, 1, 2, 5)]
     told = [
         {"kind": "queue_class", "tick": at(1), "process": process, "message_class": name, "weight": weight}
@@ -93,7 +93,7 @@ def told_of(tick: int, process: str, processed: int, busy: float, **more: Any) -
 
 
 def test_counters_of_processes_become_differences(spark: SparkSession) -> None:
-    """One that was not there before has done all since then; one that began anew tells nothing."""
+    """A new process has done everything since the last sample; a restarted one yields no rate."""
     ticks = [{"kind": "queue_server", "tick": at(tick)} for tick in (0, 1, 2)]
     first = {"busy_squares_total": 0.25, "waited_seconds_total": 0.5, "waits": [3, 2], "accepted_total": 7}
     second = {
@@ -210,7 +210,7 @@ def test_forecasts_are_compared_with_actual_values(spark: SparkSession) -> None:
 
 
 def test_queues_without_a_worker_are_not_evaluated(spark: SparkSession) -> None:
-    """6 and 2 s of work: half of their mean above and below it; the empty third has nobody."""
+    """6 and 2 s of work: half of their mean above and below it; the empty third has no worker."""
     rows = [
         {"cluster": "c", "tick": at(0), "broker": f"queue {number}", "work_load": work, "work_capacity": 10.0,
          "alive": number < 2}

@@ -75,7 +75,7 @@ def test_traffic_from_leaders_to_followers_is_separate(spark: SparkSession) -> N
 
 
 def test_without_a_model_cpu_is_absent_and_the_rest_is_there(spark: SparkSession) -> None:
-    """A made-up CPU figure would decide who leads: there is none, and it is said."""
+    """An invented CPU figure would decide the leader: there is none, and this is reported."""
     for models in ((), ({**MODEL, "window_end": END + datetime.timedelta(seconds=10)},)):
         found = roles(spark, window(), *models)
         assert (found.leader_load.cpu, found.follower_load.cpu, found.cpu_method) == (None, None, "absent")
@@ -83,8 +83,8 @@ def test_without_a_model_cpu_is_absent_and_the_rest_is_there(spark: SparkSession
 
 
 def test_unknown_reads_are_not_taken_for_none(spark: SparkSession) -> None:
-    """Reads that are not known stay so, with CPU for what is produced alone. Where nothing is known of the
-    partition, nothing is said.
+    """Unknown reads stay unknown, with CPU for produced bytes alone. For unknown partitions nothing is
+    attributed.
     """
     unread = roles(spark, window(network_out=None), MODEL).leader_load
     assert (unread.network_out, unread.cpu) == (None, pytest.approx(1.0))

@@ -52,15 +52,15 @@ def collapsed(spark: SparkSession, *runs: list[tuple[int, int]], **more: Any) ->
 
 
 def test_served_below_half_of_the_usual_is_a_collapse_and_half_is_none(spark: SparkSession) -> None:
-    """A hundred bytes a second are usual: at 50 nothing is said. Then the mean of the last three ticks is
-    83.3, half of it 41.7: 42 is none, and 41 is one by the same mean.
+    """A hundred bytes a second are normal: 50 is no collapse. Then the mean of the last three ticks is 83.3,
+    half of it 41.7: 42 is none, and 41 is one by the same mean.
     """
     for last, verdict in ((420, False), (410, True)):
         assert collapsed(spark, [USUAL] * 3 + [(1000, 500), (1000, last)]) == [False] * 4 + [verdict]
 
 
 def test_the_first_ticks_have_no_usual(spark: SparkSession) -> None:
-    """A client that begins with nothing served has not collapsed: nobody knows what it used to have."""
+    """A client that starts unserved has not collapsed: its normal rate is unknown."""
     assert collapsed(spark, [(1000, 0)]) == [False]
 
 

@@ -73,8 +73,8 @@ def placed(rows: list[dict[str, Any]]) -> SnapshotPlacement:
 def test_the_newest_word_on_each_replica_counts(
     own: list[dict[str, Any]], told: list[dict[str, Any]], described: list[dict[str, Any]]
 ) -> None:
-    """Whatever brokers leave out of a tick: what they said last within the gap stands, future replicas and
-    copies do not count.
+    """If brokers are missing in a tick: their last samples within the gap count, future replicas and copies
+    do not.
     """
     rows = [row("partition", LAST, partition=number, **one) for number, one in enumerate(own)]
     rows += [row("log_dir", **one) for one in described] + [row("replica", **one) for one in told]
@@ -112,12 +112,12 @@ def test_the_newest_word_on_each_replica_counts(
 
 
 def test_a_tick_without_partitions_places_none() -> None:
-    """Nothing is told of the tick that is asked for, though there is of another."""
+    """Nothing is returned for the requested tick, although another exists."""
     assert len(placed([row("replica", LAST - 1, broker=1, partition=0)]).partitions) == 0
 
 
 def test_newest_ticks_are_those_of_each_cluster(tmp_path: Path) -> None:
-    """Told by the footers of files that hold one cluster, by the rows of others, and the same either way."""
+    """From the footers of files with one cluster, from the rows of others, with the same result."""
     ticks = {"a": [0, 3], "b": [1, 2]}
     seen: dict[str, int] = {}
     for names in (["a"], ["b"], ["a", "b"]):

@@ -78,7 +78,7 @@ def test_an_hour_is_the_mean_of_its_windows(spark: SparkSession) -> None:
 
 
 def test_two_weeks_make_a_profile_of_the_hour_of_the_week(spark: SparkSession) -> None:
-    """Hour 5 had 10 and 30 in two weeks: 20 in the third, whatever the days between had."""
+    """Hour 5 had 10 and 30 in two weeks: 20 in the third, independent of the days between."""
     rows = [hour(5, 10.0), hour(5 + 168, 30.0), *(hour(5 + 24 * day, 1000.0) for day in range(8, 14))]
     found = profiled(spark, rows)[5 + 2 * 168]
     assert (found.by, found["count"]) == ("week", 2)
@@ -97,7 +97,7 @@ def test_days_stand_in_for_weeks(spark: SparkSession) -> None:
 
 
 def test_no_more_weeks_than_requested(spark: SparkSession) -> None:
-    """Of four weeks that were seen, two asked for, the newest two count."""
+    """Of four observed weeks and two requested ones, the newest two count."""
     rows = [hour(5 + 168 * week, 10.0 * 2**week) for week in range(4)] + [hour(5 + 4 * 168 - 24, 0.0)]
     found = profiled(spark, rows, weeks=2)[5 + 4 * 168]
     assert (found["count"], found.leader_load.network_in) == (2, (40.0 + 80.0) / 2)
@@ -119,7 +119,7 @@ def test_a_profile_is_known_a_day_before(spark: SparkSession) -> None:
 def test_the_profile_of_a_constant_load_is_constant(
     spark: SparkSession, rate: float, days: int, gaps: set[int]
 ) -> None:
-    """Days may be missing: every profile there is says the same as every hour did."""
+    """Days may be missing: every profile equals every hour."""
     seen = [day for day in range(days) if day not in gaps]
     if not seen:
         return
@@ -129,9 +129,8 @@ def test_the_profile_of_a_constant_load_is_constant(
 
 
 def test_a_day_computed_from_the_declared_reach_equals_the_whole(spark: SparkSession) -> None:
-    """Three weeks at once, and a day of it from the hours in its reach alone: the same, to the last bit.
-
-    It is what makes stream and batch agree: what a step reads, and what it makes anew, follow from the reach.
+    """Three weeks at once equal a day computed from the hours in its reach alone, to the last bit. So stream
+    and batch agree: the reach determines which rows a step reads and writes.
     """
     rows = [
         hour(number, 0.1 * (number % 37) + 1e7 / (number + 1), part)
@@ -156,7 +155,7 @@ def test_a_day_computed_from_the_declared_reach_equals_the_whole(spark: SparkSes
 
 
 def test_an_arrived_replica_is_reported_once(spark: SparkSession) -> None:
-    """Broker 3 comes in hour 2, in place of 2; after a gap of a day and an hour nobody knows."""
+    """Broker 3 arrives in hour 2, replacing 2; after a gap of a day and an hour the arrival is unknown."""
     held = {1: [1, 2], 2: [3, 1], 3: [1, 3], 28: [4, 5], 29: [4, 5, 1]}
     rows = [hour(number, 1.0) | {"replicas": those} for number, those in held.items()]
     frame = spark.createDataFrame([tuple(row[name] for name, _ in HOURS) for row in rows], ddl(HOURS))

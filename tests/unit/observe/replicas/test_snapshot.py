@@ -103,8 +103,8 @@ def snapshot(
 
 
 def test_states_of_brokers(tmp_path: Path) -> None:
-    """One alive, one fenced, one gone whose host is remembered, one never seen, one empty, one not
-    reached.
+    """One alive, one fenced, one missing with a known host, one never observed, one empty, one
+    unreachable.
     """
     rates = [
         partition(0, [1, 2, 3], in_sync=[1]),
@@ -180,7 +180,7 @@ def test_repaired_and_literal_values(tmp_path: Path) -> None:
 
 
 def test_idle_cpu_apart_leaves_loads_alone(tmp_path: Path) -> None:
-    """The base is off the capacity and told aside; loads are what moves with a role."""
+    """The base is subtracted from the capacity and stored separately; loads move with a role."""
     found = loaded(tmp_path)
     assert found.brokers.capacity[:, CPU].tolist() == [3.5, 3.3]
     assert dict(found.extra)["x_base_load"] == {"cpu": {"1": 0.5, "2": 0.7}}
@@ -196,7 +196,7 @@ def test_idle_cpu_in_replicas_adds_up_to_the_measurement(tmp_path: Path) -> None
 
 
 def test_network_without_capacity_is_balanced_but_never_overloaded(tmp_path: Path) -> None:
-    """All brokers get one nominal capacity, at least twice the load of the whole cluster, and it is said."""
+    """All brokers get one nominal capacity, at least twice the load of the whole cluster, with a note."""
     found = loaded(tmp_path)
     nominal = found.brokers.capacity[:, NETWORK_IN]
     assert nominal[0] == nominal[1] >= 2 * found.broker_load()[:, NETWORK_IN].sum()
@@ -231,8 +231,8 @@ def profile(hour: int, number: int, network_in: float, by: str = "week") -> dict
 
 
 def test_the_next_hours_are_forecast_from_profiles(tmp_path: Path) -> None:
-    """It is past 5: the hour that ends at 7 comes first. What has no profile goes on as it is; CPU is the
-    fit's, and disks stay as full as they are.
+    """It is past 5: the hour that ends at 7 is first. Partitions without a profile continue unchanged; CPU is
+    from the fit, and disks stay as full as they are.
     """
     rates = [partition(0, [1, 2]), partition(1, [2, 1]), replica(0, 1, 700), replica(0, 2, 600)]
     found = snapshot(
@@ -256,7 +256,7 @@ def test_the_next_hours_are_forecast_from_profiles(tmp_path: Path) -> None:
 
 
 def test_too_little_history_yields_no_hours_with_a_note(tmp_path: Path) -> None:
-    """On the first day there is no profile; unless profiles are asked for, nothing is said of them."""
+    """On the first day there is no profile; a note appears only if profiles are requested."""
     rates, brokers = [partition(0, [1, 2])], [member(1), member(2)]
     asked = dataclasses.replace(SETTINGS, profile_weeks=4)
     found = snapshot(tmp_path / "asked", rates, brokers, asked)
@@ -270,8 +270,8 @@ def test_too_little_history_yields_no_hours_with_a_note(tmp_path: Path) -> None:
 
 
 def test_arrival_times_of_replicas_are_reported_by_the_hour(tmp_path: Path) -> None:
-    """Broker 2 came in the hour that ended at 4, an hour and 30 s ago, and once before; 1 came to another
-    partition; 9 has gone again.
+    """Broker 2 arrived in the hour that ended at 4, an hour and 30 s ago, and once before; 1 arrived at
+    another partition; 9 has left again.
     """
     rates = [partition(0, [1, 2]), partition(1, [2, 1])]
 
@@ -292,8 +292,8 @@ def test_arrival_times_of_replicas_are_reported_by_the_hour(tmp_path: Path) -> N
 
 def test_the_trend_counts_if_it_was_more_accurate_over_the_last_day(tmp_path: Path) -> None:
     """Network in was off by 8 of 80 by the profile and by 4 with the trend: the trend's 12.5 counts, not the
-    profile's 10. Network out by 1 and by 2: its profile counts. An error of 25 hours ago says nothing. Disks
-    stay as full as they are.
+    profile's 10. Network out by 1 and by 2: its profile counts. An error of 25 hours ago does not count.
+    Disks stay as full as they are.
     """
     rates = [partition(0, [1, 2]), replica(0, 1, 700), replica(0, 2, 700)]
 

@@ -72,9 +72,7 @@ def test_copies_of_a_sample_become_the_one_received_first(spark: SparkSession) -
 
 
 def test_cleaning_in_parts_equals_cleaning_the_whole(spark: SparkSession) -> None:
-    """The stream cleans what it has, and later that with what came since: nothing may depend on the
-    pieces.
-    """
+    """The stream cleans existing rows first and newer rows later: the result must not depend on the parts."""
     rows = [
         sample(0, "broker", broker=1, processors=float(value))
         | {"received_at": START + datetime.timedelta(seconds=at)}
@@ -90,7 +88,7 @@ def test_cleaning_in_parts_equals_cleaning_the_whole(spark: SparkSession) -> Non
 
 
 def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
-    """Only ticks in which a sample comes twice are ranked; what comes out is the same."""
+    """Only ticks with duplicate samples are ranked; the result is the same."""
     rows = [sample(tick, "broker", broker=broker) for tick in range(3) for broker in range(2)]
     rows += [rows[2] | {"received_at": rows[2]["received_at"] + datetime.timedelta(seconds=1)}]
     typed_rows = typed(raw(spark, rows), SETTINGS, FORM)
@@ -109,7 +107,7 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
 
 
 def test_the_previous_tick_suffices_if_it_has_the_same_entities(spark: SparkSession) -> None:
-    """A micro-batch looks no further back than it must, and further where some entity was not there then."""
+    """A micro-batch reads no further back than necessary, and further if some entity was missing then."""
     brokers = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (0, 1)}
     rows = [
         sample(tick, "broker", broker=broker, cpu_time_ns=100 * tick + broker)
@@ -198,7 +196,7 @@ def test_a_span_holds_every_row_that_counts() -> None:
 
 
 def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
-    """NaN and negative values become absent; rows that nobody can place are kept aside, all with a flag."""
+    """NaN and negative values become missing; rows without a key are set aside, all with a flag."""
     rows = [
         sample(0, "broker", broker=1, processors=float("nan"), cpu_time_ns=5),
         sample(0, "broker", broker=2, processors=float("inf"), cpu_time_ns=-5),
@@ -267,7 +265,7 @@ def test_intervals_that_yield_no_rate(spark: SparkSession) -> None:
 
 
 def test_missed_tick_is_distinguished_from_a_slow_collector(spark: SparkSession) -> None:
-    """Broker 2 has no sample at a tick where broker 1 has: its next rate spans two ticks and says so."""
+    """Broker 2 has no sample at a tick where broker 1 has: its next rate spans two ticks and is flagged."""
     rows = [sample(tick, "broker", broker=1, cpu_time_ns=tick) for tick in range(3)]
     rows += [sample(tick, "broker", broker=2, cpu_time_ns=tick) for tick in (0, 2)]
     found = {(row.broker, row.tick): row for row in rate_rows(spark, rows).collect()}
@@ -281,7 +279,7 @@ def test_missed_tick_is_distinguished_from_a_slow_collector(spark: SparkSession)
 
 
 def test_values_of_another_kind_do_not_count(spark: SparkSession) -> None:
-    """A replica has no counters: one that falls beside its size is no restart."""
+    """A replica has no counters: a falling one next to its size is no restart."""
     rows = [replica(tick, 1, 100 * tick, cpu_time_ns=9 - tick) for tick in range(2)]
     last = rate_rows(spark, rows).orderBy("tick").collect()[-1]
     assert (last.growth_bytes, last.cpu_ns, last.flags) == (100, None, 0)
@@ -301,9 +299,8 @@ def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSessi
 
 
 def test_growth_is_the_same_by_lookup_and_by_sorting(spark: SparkSession) -> None:
-    """A step may hold too many samples to be looked up in memory: the same rows, also of a topic without a
-    name, a partition without replicas, one whose replicas are all outsiders, and one that several groups
-    read.
+    """A step may hold too many samples for a lookup in memory: the same rows, also of a topic without a name,
+    a partition without replicas, one with only unknown replicas, and one with several groups.
     """
     rows = []
     for tick in range(3):
@@ -334,7 +331,7 @@ def test_growth_is_the_same_by_lookup_and_by_sorting(spark: SparkSession) -> Non
 
 
 def test_cut_log_is_weighed_by_its_records(spark: SparkSession) -> None:
-    """Retention takes 50 kB away: 100 records of 100 bytes came in all the same, said to be extrapolated."""
+    """Retention removes 50 kB: 100 records of 100 bytes still arrived, flagged as extrapolated."""
     sizes, starts = (60_000, 70_000, 30_000, 40_000), (0, 0, 500, 500)
     rows = [partition(tick, 600 + 100 * tick, starts[tick]) for tick in range(4)]
     rows += [replica(tick, broker, sizes[tick]) for tick in range(4) for broker in (1, 2)]
@@ -366,8 +363,8 @@ def test_leader_counters_are_split_by_weights(spark: SparkSession) -> None:
 
 
 def test_counters_and_estimates_are_never_laid_side_by_side(spark: SparkSession) -> None:
-    """Broker 2's exporter is silent: both brokers are judged by their logs then, broker 3 cannot be
-    judged.
+    """Broker 2's exporter is unresponsive: both brokers are measured by their logs then, broker
+    3 cannot be.
     """
     rows = [partition(tick, 100 * tick) for tick in range(3)]
     rows += [replica(tick, broker, 10_000 * tick) for tick in range(3) for broker in (1, 2)]
@@ -394,9 +391,9 @@ def topic_counter(tick: int, broker: int, total: int, topic: str = "t") -> dict[
 
 
 def test_bytes_of_a_transferred_leadership_are_attributed_to_no_broker(spark: SparkSession) -> None:
-    """Broker 1 leads partitions 0 and 1, which take 10 and 90 kB a tick, until 1 moves to broker 2 within the
-    third interval. What broker 1 counted then is partly partition 1's: partition 0 has what its log gained,
-    said to be no counter's. Other topics, and the intervals before and after, are counted.
+    """Broker 1 leads partitions 0 and 1, which receive 10 and 90 kB a tick, until 1 moves to broker 2 within
+    the third interval. Broker 1's counter then includes partition 1: partition 0 gets the growth of its
+    log, flagged as not counted. Other topics, and the intervals before and after, are counted.
     """
     rows = []
     for tick in range(5):
@@ -424,8 +421,8 @@ def test_bytes_of_a_transferred_leadership_are_attributed_to_no_broker(spark: Sp
 
 
 def test_a_counter_that_spans_several_ticks_is_scaled_to_one(spark: SparkSession) -> None:
-    """The exporter is away at two ticks: what it counted in thirty seconds is no ten seconds' traffic. Had a
-    leadership moved meanwhile, nobody could say whose bytes they are.
+    """The exporter is away at two ticks: its count of thirty seconds is not the traffic of ten. If a
+    leadership had moved meanwhile, the attribution would be unknown.
     """
     for moved in (False, True):
         rows = []
@@ -447,9 +444,9 @@ def test_a_counter_that_spans_several_ticks_is_scaled_to_one(spark: SparkSession
 
 
 def test_commits_that_are_not_known_are_not_none(spark: SparkSession) -> None:
-    """Two groups read everything, 20 kB a tick; the commits of one are not told at a tick, and span two then.
-    Nothing is said of that tick, and nothing is added to the next. Without counters, and with them: a sibling
-    whose commits are known does not get the other's share.
+    """Two groups read everything, 20 kB a tick; the commits of one are missing at a tick, and span two later.
+    That tick has no figure, and the next gets no addition. Without and with counters: a partition with
+    known commits does not get the other's share.
     """
     for counters in (False, True):
         rows = []
@@ -474,8 +471,8 @@ def test_commits_that_are_not_known_are_not_none(spark: SparkSession) -> None:
 
 
 def test_a_copy_that_ends_within_the_interval_is_no_growth(spark: SparkSession) -> None:
-    """Broker 3's replica is copied in the second interval and in sync at its end: what it gained was there
-    before. A replica that was told of last when it was being copied counts as little.
+    """Broker 3's replica is copied in the second interval and in sync at its end: its growth had existed
+    before. A replica last observed during its copy does not count either.
     """
     rows = []
     for tick in range(4):

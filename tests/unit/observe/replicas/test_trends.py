@@ -180,7 +180,7 @@ def test_only_whole_weeks_count_and_two_make_a_line(told: dict[str, Any]) -> Non
 
 @pytest.mark.spark
 def test_a_trend_uses_the_day_before_the_previous_one(told: dict[str, Any]) -> None:
-    """Hours of day 23 (from 0 o'clock on) are told a day before: day 22 is not over then, day 21 is."""
+    """Hours of day 23 (from 0 o'clock on) are forecast a day before: day 22 is not over then, day 21 is."""
     assert told["and the day before"].leader_load == told["growing"].leader_load
     assert told["another last day"].leader_load != told["growing"].leader_load
     reach = trend_reach(SETTINGS)
@@ -197,7 +197,7 @@ def test_weeks_without_load_yield_no_trend(told: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 def test_errors_belong_to_the_forecast_hour(spark: SparkSession) -> None:
-    """Expected 20, with the trend 26, yesterday 18; 24 came. A disk was expected to stay at 8."""
+    """Expected 20, with the trend 26, yesterday 18; actual 24. A disk was expected to stay at 8."""
     hours = frame(spark, [row(5, 18.0), row(29, 24.0, disk=9.0), row(30, 7.0)], HOURS)
     told = frame(spark, [row(29, 20.0, disk=3.0), row(30, 5.0), row(31, 5.0)], PROFILES)
     raised = frame(spark, [row(29, 26.0, disk=8.5) | {"weeks": 2}], TRENDS)

@@ -60,7 +60,9 @@ def test_spark_starts_from_its_archive_if_there_is_one(
 
 
 def test_shuffles_are_cut_by_the_cores_there_are() -> None:
-    """A laptop's cores say nothing of a cluster's: there Spark cuts finely, and joins what is small."""
+    """The cores of the driver do not determine those of a cluster: Spark partitions finely there, and
+    coalesces small parts.
+    """
 
     def partitions(**given: object) -> int:
         return int(session_options(SessionSettings(**given))["spark.sql.shuffle.partitions"])  # type: ignore[arg-type]
@@ -84,7 +86,7 @@ def test_a_cluster_is_no_laptop() -> None:
 
 
 def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands on its command line wins over defaults that nobody asked for."""
+    """Its command line precedes default values."""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
     assert SessionSettings().address is None
     assert SessionSettings(master="yarn").address == "yarn"
@@ -92,7 +94,7 @@ def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPat
 
 
 def test_any_setting_of_sparks_own(tmp_path: Path) -> None:
-    """Dotted names are tables to TOML and words to Spark; ours give way."""
+    """Dotted names are tables in TOML and strings in Spark; ours yield."""
     file = tmp_path / "trimtab.toml"
     file.write_text(
         '[spark]\nmaster = "k8s://https://one"\n[spark.conf]\n"spark.yarn.queue" = "night"\n'
@@ -129,7 +131,7 @@ def test_a_missing_spark_connect_client_is_named(tmp_path: Path) -> None:
 
 
 def test_a_stream_over_spark_connect_is_refused(tmp_path: Path) -> None:
-    """Before anything is begun: the lake is as it was."""
+    """Before the start: the lake is unchanged."""
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     lake = Lake(tmp_path, REPLICAS)
     with pytest.raises(ObserveError, match="a stream cannot run over Spark Connect .* by spark-submit"):

@@ -88,7 +88,7 @@ def test_rows_outside_the_requested_range_are_excluded(
 def test_columns_are_made_with_few_messages_to_the_jvm(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A micro-batch makes thousands of them, and for each the JVM would look through all of its jars."""
+    """A micro-batch creates thousands of them, and for each the JVM would search all of its jars."""
     from py4j.clientserver import JavaClient
     from pyspark.sql import functions as F
 

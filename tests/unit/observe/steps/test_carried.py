@@ -27,7 +27,7 @@ def at(minute: int) -> int:
 
 
 def test_each_cluster_continues_from_its_own_newest_row(tmp_path: Path) -> None:
-    """One cluster lags behind the other, one has nothing new and is not asked about, one is new."""
+    """One cluster lags behind the other, one has nothing new and is not read, one is new."""
     lake = lake_with(
         tmp_path,
         {

@@ -71,7 +71,7 @@ def test_each_balancer_with_samples_has_its_stream(tmp_path: Path, begun: dict[s
 def test_a_stream_that_fails_ends_the_other(
     tmp_path: Path, begun: dict[str, threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of what was asked for is not done quietly."""
+    """A request that can be met only in part is an error."""
     lakes = views(tmp_path)
     idle = stream.run_stream
 
@@ -91,7 +91,7 @@ def test_a_stream_that_fails_ends_the_other(
 def test_a_batch_includes_the_balancers_that_have_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lake without Pulsar's samples is not even asked for them."""
+    """A lake without Pulsar's samples is not searched for them."""
     lakes, done = views(tmp_path), []
     monkeypatch.setattr(
         batch,

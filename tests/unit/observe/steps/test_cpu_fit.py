@@ -18,7 +18,7 @@ def carried(rows: int, seed: int = 1) -> np.ndarray:
 
 
 def test_costs_and_idle_cores_come_back_from_noisy_brokers() -> None:
-    """Two hundred rows with 2 % noise tell the costs of leading and reading within a few per cent."""
+    """Two hundred rows with 2 % noise yield the costs of leading and reading within a few per cent."""
     load = carried(200)
     noise = np.random.default_rng(2).normal(1.0, 0.02, 200)
     fit = fit_cpu((0.04 + load @ COST) * noise, load, SHARES)
@@ -29,9 +29,7 @@ def test_costs_and_idle_cores_come_back_from_noisy_brokers() -> None:
 
 
 def test_no_cost_is_ever_negative() -> None:
-    """Where plain least squares would say that followers give CPU back, the fit says that they cost
-    nothing.
-    """
+    """If plain least squares would give followers a negative cost, the fit gives them zero."""
     rng = np.random.default_rng(4)
     load = carried(40)
     cores = 0.03 + load[:, 0] * 4e-8 - load[:, 2] * 1e-9 + rng.normal(0, 1e-3, 40)
@@ -68,7 +66,7 @@ def test_too_few_rows_fall_back_to_fixed_shares_of_the_whole_cpu() -> None:
 
 
 def test_a_fit_that_explains_nothing_is_not_used() -> None:
-    """CPU that does not follow the load: costs of next to nothing would say that no move changes anything."""
+    """CPU that does not follow the load: costs near zero would claim that moves change nothing."""
     rng = np.random.default_rng(5)
     load = 1e6 * (1 + 0.002 * rng.normal(size=(60, 3)))
     cores = 0.256 * (1 + 0.01 * rng.normal(size=60))
@@ -109,7 +107,7 @@ def test_broker_with_work_of_its_own_has_a_base_of_its_own() -> None:
 
 
 def test_rows_with_gaps_are_left_out() -> None:
-    """A window in which a broker told no CPU does not spoil the fit."""
+    """A window with a broker without CPU does not spoil the fit."""
     load = carried(50)
     cores = 0.01 + load @ COST
     cores[7] = np.nan

@@ -15,7 +15,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30)).map(lambda 
 
 @given(RANGES, st.integers(0, 10))
 def test_merging_keeps_every_instant_once(ranges: list[tuple[int, int]], apart: int) -> None:
-    """Nothing gets lost, and the pieces lie further apart than was asked to be joined."""
+    """Nothing is lost, and separate ranges are further apart than the merge distance."""
     union = merged(ranges, apart)
     inside = {instant for begin, end in ranges for instant in range(begin, end)}
     assert inside <= {instant for begin, end in union for instant in range(begin, end)}

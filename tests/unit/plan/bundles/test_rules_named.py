@@ -78,7 +78,7 @@ def test_load_of_excluded_bundles_counts_for_their_broker() -> None:
 
 
 def test_a_broker_overloaded_by_fixed_bundles_is_proven_infeasible() -> None:
-    """90 units of excluded bundles, beside one that could leave: no plan brings the broker to 80."""
+    """90 units of excluded bundles, and one that could leave: no plan reduces the broker to 80."""
     snapshot = small_snapshot([0, 0, 0, 1], [45, 45, 5, 10], namespaces=["keep/n", "keep/n", "o/n", "o/n"])
     plan = planned(snapshot, replace(WIDE, excluded_namespaces=("keep/*",)))
     assert plan.verdict is Verdict.INFEASIBLE
@@ -105,7 +105,7 @@ def test_theta_that_is_missed_without_proof_is_incomplete() -> None:
 
 
 def test_theta_that_is_missed_after_a_move_that_helps_is_incomplete() -> None:
-    """Three bundles of 50 on one broker of 80, and an empty one beside it: 150 become 100, still above 80."""
+    """Three bundles of 50 on one broker of 80, and an empty one: 150 become 100, still above 80."""
     plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, allow_splits=False))
     assert len(plan.moves) == 1
     assert plan.verdict is Verdict.INCOMPLETE
@@ -126,7 +126,7 @@ def test_bundles_outside_their_policy_are_listed_and_stay_by_default() -> None:
 
 
 def test_bundles_outside_their_policy_move_if_configured() -> None:
-    """To brokers that the policy names, and the finding is gone; the bound counts their clients."""
+    """To brokers that the policy names, and the finding disappears; the bound counts their clients."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
     plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, policy_violations="move"))
     assert plan.verdict is Verdict.BALANCED
@@ -213,7 +213,9 @@ def test_an_overload_that_waits_for_the_grace_time_is_incomplete() -> None:
 
 
 def test_system_bundles_on_brokers_out_of_service_are_left_undone() -> None:
-    """Nobody serves them, so the plan does not end with exit code 0; a broker's own end with it."""
+    """They are unowned, so the plan does not end with exit code 0; the problem ends with their broker's
+    return.
+    """
     snapshot = small_snapshot(
         [0, 0, 1],
         [1, 1, 1],

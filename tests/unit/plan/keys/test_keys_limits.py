@@ -62,7 +62,7 @@ def test_the_longest_key_that_is_split() -> None:
 
 
 def test_a_long_split_key_is_merged_again() -> None:
-    """A table that somebody published by other means may name one; that it goes out of it needs no room."""
+    """A table published by other means may contain one; removing it needs no space."""
     name = "k" * 2000
     snapshot = a_snapshot({0: 10.0, 1: 90.0, 2: 90.0, 3: 90.0}, a_key(name, 0, 10.0, 0, 1), capacity=100.0)
     (move,) = (one for one in plan_keys(snapshot, SETTINGS).moves if one.kind is RoutingMoveKind.KEY)
@@ -207,7 +207,7 @@ def test_a_topic_that_contradicts_the_hash_is_not_planned() -> None:
 
 
 def test_keys_that_lie_elsewhere_are_not_planned() -> None:
-    """The plan says how many do not, which partitioner fits, and gives an example."""
+    """The plan states their number, the matching partitioner, and an example."""
     plan = plan_keys(
         told(0.25, partitioner="consistent_random", elsewhere=["user 3", 1, 3]),
         replace(SETTINGS, max_partitions=8),

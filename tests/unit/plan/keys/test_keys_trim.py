@@ -46,7 +46,7 @@ def test_groups_move_until_partitions_are_balanced() -> None:
 
 
 def test_a_deviation_within_epsilon_causes_no_moves() -> None:
-    """27.4 of a mean of 25 is beyond nine tenths of ε, and within ε: nothing is begun for that."""
+    """27.4 with a mean of 25 is beyond nine tenths of ε, and within ε: no move starts for that."""
     rates = {0: 25.4, 4: 2.0, 1: 24.2, 2: 24.2, 3: 24.2}
     plan = plan_keys(a_snapshot(rates), SETTINGS)
     assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
@@ -102,7 +102,7 @@ def test_a_split_key_is_left_alone_between_two_limits(rate: float, after: tuple[
 
 
 def test_one_key_can_be_more_than_a_consumer_does() -> None:
-    """It is split all the same, and what a split cannot do is said, with the figures."""
+    """It is still split, and the remaining excess is reported with figures."""
     plan = plan_keys(a_snapshot(HOT, a_key("ann", 0, 90.0, 0), capacity=80.0), SETTINGS)
     (problem,) = (one for one in plan.problems if one.kind == "serial_key")
     assert problem.text.startswith(
@@ -113,7 +113,9 @@ def test_one_key_can_be_more_than_a_consumer_does() -> None:
 
 
 def test_partitions_are_added_if_nothing_else_helps() -> None:
-    """210 records/s, 48 of a consumer at θ: five; up to the cap, else the plan says how many are missing."""
+    """210 records/s, 48 of a consumer at θ: five; up to the cap, else the plan states how many
+    are missing.
+    """
     snapshot = a_snapshot(HOT, capacity=60.0)
     added = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
     assert changes(added)[0] == ("add_partitions", "orders", (4,), (5,))
@@ -125,7 +127,7 @@ def test_partitions_are_added_if_nothing_else_helps() -> None:
 
 
 def test_no_partition_is_added_so_soon_after_the_last() -> None:
-    """Four minutes after some were added the plan says when to ask again; after ten it adds."""
+    """Four minutes after an addition the plan states when to plan again; after ten it adds."""
     settings = replace(SETTINGS, max_partitions=8)
     soon = plan_keys(a_snapshot(HOT, capacity=60.0, added_seconds=240.0), settings)
     assert soon.partitions == 4
@@ -147,7 +149,7 @@ def test_missing_consumers_are_reported_if_some_have_several_partitions() -> Non
 
 
 def test_keys_that_are_hashed_are_not_split() -> None:
-    """A table has to name the key; that is said, and nothing else is done for it."""
+    """A table must name the key; this is reported, and nothing else is done for it."""
     snapshot = a_snapshot(HOT, a_key("hmac:12", 0, 90.0, 0), capacity=100.0, hashed=True)
     plan = plan_keys(snapshot, SETTINGS)
     assert RoutingMoveKind.KEY not in {one.kind for one in plan.moves}
@@ -164,7 +166,7 @@ def test_backlogs_drain_with_the_consumers_spare_capacity() -> None:
 
 
 def test_an_idle_topic_is_left_alone() -> None:
-    """One record a second where consumers do a hundred: uneven, and nobody's trouble."""
+    """One record a second with consumers of a hundred: uneven, and harmless."""
     plan = plan_keys(a_snapshot({0: 1.0}, a_key("ann", 0, 1.0, 0, share=1.0), capacity=100.0), SETTINGS)
     assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 

@@ -55,7 +55,9 @@ def test_a_balanced_store_gets_no_transfers() -> None:
 
 
 def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
-    """Node 0 is dead; its two groups go where least is, the larger first, though it is not asked for ε."""
+    """Node 0 is dead; its two groups move to the least loaded nodes, the larger first, though
+    ε is no goal.
+    """
     groups = (
         a_group(0, 0, 50.0, able=(1, 2)),
         a_group(1, 0, 100.0, able=(1, 2)),
@@ -92,7 +94,7 @@ def test_an_excluded_node_gets_nothing_though_it_is_empty() -> None:
     ("name", "asked"), [("drain", ("9",)), ("excluded_nodes", ("1", "9")), ("weights", {"9": 2.0})]
 )
 def test_a_node_that_is_not_there_is_refused(name: str, asked: Any) -> None:
-    """Somebody who mistypes a node hears so, and not that all is balanced."""
+    """A mistyped node is an error, not a balanced plan."""
     level = a_snapshot(*(a_group(number, number) for number in range(3)))
     told = rf"^masters.{name}: the snapshot of 2026-11-24T15:00:00Z has no node 9; it has 0, 1, 2; "
     with pytest.raises(PlanError, match=told):
@@ -108,7 +110,7 @@ def test_a_dead_node_may_be_named() -> None:
 
 
 def test_weights_are_shares() -> None:
-    """A node of weight 2 is to have half of it all, beside two of weight 1."""
+    """A node of weight 2 gets half of the load, next to two of weight 1."""
     groups = [a_group(number, 1) for number in range(4)]
     plan = plan_masters(a_snapshot(*groups), MastersSettings(weights={"0": 2.0}))
     assert [one.after for one in plan.assignments].count("0") == 2
@@ -116,7 +118,7 @@ def test_weights_are_shares() -> None:
 
 
 def test_no_node_gets_a_group_in_which_it_lags() -> None:
-    """Node 1 is not able: node 2 gets what it can, and the plan says that it is not enough."""
+    """Node 1 is not able: node 2 gets what it can, and the plan reports the rest."""
     groups = [a_group(number, 0, able=(0, 2)) for number in range(6)]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
     assert {target for _, _, target in moved(plan)} == {"2"}
@@ -124,7 +126,7 @@ def test_no_node_gets_a_group_in_which_it_lags() -> None:
 
 
 def test_a_group_without_an_eligible_node_is_reported() -> None:
-    """Its master is dead and no other node is there: no plan can help, and the plan says so."""
+    """Its master is dead and no other node exists: no plan can help, and the plan states that."""
     plan = plan_masters(
         a_snapshot(a_group(0, 0, able=()), states=(NodeState.DEAD, NodeState.ALIVE)), MastersSettings()
     )
@@ -133,7 +135,7 @@ def test_a_group_without_an_eligible_node_is_reported() -> None:
 
 
 def test_a_group_without_any_node_misses_no_goal() -> None:
-    """Nobody leads, and nobody can: that is the problem, and nodes that carry nothing are even."""
+    """There is no master, and no possible one: that is the problem, and idle nodes are even."""
     plan = plan_masters(a_snapshot(a_group(0, NO_MASTER, able=())), MastersSettings())
     assert plan.verdict is Verdict.INFEASIBLE
     assert [one.kind for one in plan.problems] == ["no_target"]
@@ -202,7 +204,7 @@ def test_the_search_reverts_transfers_that_prove_unnecessary(monkeypatch: pytest
 
 
 def test_an_incomplete_comparison_claims_no_optimum() -> None:
-    """One group of 70 is half of all: no plan helps, but with 71 groups not all plans were looked at."""
+    """One group of 70 is half of all: no plan helps, but with 71 groups not all plans were compared."""
     groups = [a_group(0, 0, 7000.0), *(a_group(number, number % 3) for number in range(1, 71))]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
     texts = [one.text for one in plan.problems]
@@ -255,7 +257,7 @@ def test_an_idle_cluster_is_balanced_by_number_of_groups() -> None:
 
 
 def test_no_pause_is_estimated_if_the_scheme_reports_none() -> None:
-    """Under a scheme that waits for leases proposals say little."""
+    """Under a scheme that waits for leases, proposals do not determine the pause."""
     groups = [a_group(number, 0) for number in range(3)]
     plan = plan_masters(a_snapshot(*groups, scheme="await"), MastersSettings())
     assert {move.pause_seconds for move in plan.moves} == {None}
@@ -290,7 +292,7 @@ def test_a_load_near_the_least_float_counts_as_none() -> None:
 
 @given(snapshots(), st.sampled_from([0.02, 0.1, 0.5]), st.integers(1, 6))
 def test_any_plan_is_sound(snapshot: MastersSnapshot, epsilon: float, most: int) -> None:
-    """It ends where it says, gives nobody what it cannot have, and short of ε it makes loads more even."""
+    """The result is as predicted, no node gets a forbidden group, and without ε loads become more even."""
     settings = MastersSettings(epsilon=(epsilon, epsilon), max_moves=most)
     plan = plan_masters(snapshot, settings)
     assert plan == plan_masters(snapshot, settings)
@@ -328,7 +330,7 @@ def unevenness(snapshot: MastersSnapshot, masters: list[int]) -> float:
 
 
 def test_plans_do_not_depend_on_the_published_map() -> None:
-    """The published map is not what a plan goes by: it says who is to be master, not who should be."""
+    """A plan does not use the published map, which names desired masters, not optimal ones."""
     groups = [a_group(number, 0) for number in range(6)]
     one = plan_masters(a_snapshot(*groups), MastersSettings())
     other = plan_masters(a_snapshot(*(replace(group, preferred=1) for group in groups)), MastersSettings())

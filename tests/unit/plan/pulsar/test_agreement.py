@@ -83,7 +83,7 @@ def test_two_bundles_to_one_broker_add_up() -> None:
     ],
 )
 def test_bundles_that_stay_for_other_reasons_are_reported(why: str, kind: str) -> None:
-    """The load manager's own words go on."""
+    """The load manager's own reasons are included."""
     (told,) = disagreements(ShedDecision(facts={"refused": {key(0): why}}), REPORTS, OPTIONS)
     assert told.kind == kind
     assert why in told.text
@@ -110,7 +110,7 @@ def test_pulsars_decision_becomes_a_plan_file() -> None:
 
 
 def test_a_decision_without_execution_does_not_count_as_unloaded() -> None:
-    """Asked a minute later, a strategy says the same again: nothing was done in between."""
+    """Called a minute later, a strategy decides the same: nothing was done in between."""
     scenario = ShedderScenario(
         shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate")
     )

@@ -50,7 +50,7 @@ def test_after_ten_samples_the_short_mean_forgets() -> None:
 
 
 def test_a_bundle_without_reports_is_forgotten() -> None:
-    """Its history is gone: when it comes back it begins anew, as in Pulsar."""
+    """Its history is deleted: on return it starts again, as in Pulsar."""
     table = update_bundles(EMPTY_TABLE, one(100.0).values())
     table = update_bundles(table, [report({key(1): stats(1.0)})])
     assert key(0) not in table
@@ -86,7 +86,7 @@ def test_bundles_retain_the_order_of_their_first_report() -> None:
 
 
 def test_a_table_returns_its_input() -> None:
-    """Bundle data as values and as a table say the same."""
+    """Bundle data as values and as a table are equal."""
     table = update_bundles(
         EMPTY_TABLE, [report({key(0): BundleStats(1.0, 2.0, 3.0, 4.0, topics=5), key(1): stats(9.0)})]
     )

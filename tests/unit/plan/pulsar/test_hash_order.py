@@ -100,6 +100,6 @@ def test_an_emptied_map_keeps_its_size() -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(st.characters(max_codepoint=126, min_codepoint=33), max_size=12), unique=True))
 def test_no_key_is_lost_or_doubled(keys: list[str]) -> None:
-    """Whatever the keys are, both orders hold each of them once."""
+    """For any keys, both orders contain each of them once."""
     assert sorted(hash_map_order(keys)) == sorted(keys)
     assert sorted(concurrent_hash_map_order(keys)) == sorted(keys)

@@ -29,7 +29,7 @@ def digest(places: list[int]) -> int:
 
 
 def test_less_than_one_apart_is_equal_and_stays() -> None:
-    """0.9 stays behind 1.8, and 0 behind 0.9: nobody compares 0 with 1.8."""
+    """0.9 stays behind 1.8, and 0 behind 0.9: 0 is never compared with 1.8."""
     assert order([1.8, 0.9, 0.0]) == [0, 1, 2]
     assert order([1.8, 0.0, 0.9]) == [1, 0, 2]
     assert order([0.9, 0.0]) == [0, 1]
@@ -70,6 +70,6 @@ def test_a_contradiction_that_java_detects_is_reported(values: list[float]) -> N
 
 @given(st.lists(st.integers(0, 50), max_size=300))
 def test_an_order_without_contradictions_is_just_sorted(values: list[int]) -> None:
-    """A stable sort is a stable sort, whoever does it."""
+    """All stable sorts give the same order."""
     found = java_sorted(range(len(values)), lambda one, other: values[one] - values[other])
     assert found == sorted(range(len(values)), key=values.__getitem__)

@@ -72,7 +72,7 @@ def test_expired_entries_are_forgotten_and_others_retained() -> None:
 
 
 def test_without_a_destination_first_bundles_are_just_released() -> None:
-    """Whoever looks the bundle up next has it placed; the placement is not asked now."""
+    """The next lookup places the bundle; the placement is not called now."""
     decision, memory = went(rules("a:1", first=False))
     assert (decision.unloads, decision.destinations) == ({"a:1": (key(0),)}, {})
     assert memory.recently_unloaded == {key(0): 60.0}
@@ -87,7 +87,7 @@ def test_without_a_destination_first_bundles_are_just_released() -> None:
     ],
 )
 def test_an_idle_leader_has_a_reason(options: dict[str, Any], reports: Any, why: str) -> None:
-    """The shedder is not even asked."""
+    """The shedder is not called."""
     decision, memory = went(rules("b:1", **options), reports=reports)
     assert (decision.unloads, decision.facts) == ({}, {"outcome": why})
     assert memory.recently_unloaded == {}

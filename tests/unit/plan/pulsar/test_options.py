@@ -23,7 +23,7 @@ def test_defaults_are_pulsars() -> None:
 
 
 def test_every_field_is_its_pulsar_name_in_snake_case() -> None:
-    """Nobody has to look up how an option is called here."""
+    """Options have Pulsar's names."""
     for pulsars, field in fields_by_name().items():
         name = re.sub(r"^loadBalance[r]?", "", pulsars).replace("CPU", "Cpu").replace("TTL", "Ttl")
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
@@ -63,7 +63,7 @@ def test_a_value_of_another_kind_is_refused(name: str, value: object, expected: 
 
 
 def test_an_unknown_option_names_near_ones() -> None:
-    """A slip of the pen is an error: silently kept defaults would make a replay say something else."""
+    """A mistyped option is an error: silent defaults would change a replay."""
     with pytest.raises(SettingsError, match="did you mean loadBalancerBrokerThresholdShedderPercentage"):
         make_options({"loadBalancerBrokerThresholdShedderPercent": 20})
 

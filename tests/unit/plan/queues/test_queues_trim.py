@@ -60,7 +60,7 @@ def test_a_plan_lists_published_weights_and_retains_the_others() -> None:
 
 
 def test_nothing_new_is_nothing_to_do() -> None:
-    """Empty queues, weights that hold: level."""
+    """Empty queues, unchanged weights: balanced."""
     plan = plan_queues(a_snapshot(*FOUR, classes=(a_class("vote", weight=1.0),)), SETTINGS)
     assert (plan.verdict, plan.moves, plan.orders) == (Verdict.BALANCED, (), ())
 
@@ -109,7 +109,7 @@ def test_orders_without_anything_to_publish_are_not_called_nothing_to_do() -> No
 
 
 def test_settings_are_published_only_if_requested() -> None:
-    """Processes run by another cycle than the settings of the plan say."""
+    """Processes use another cycle than the settings of the plan."""
     running = {name: getattr(SchedulingSettings(), name) for name in SchedulingSettings.__slots__}
     seen = a_snapshot(*FOUR, scheduling={**running, "cycle_seconds": 20.0})
     assert plan_queues(seen, SETTINGS).moves == ()

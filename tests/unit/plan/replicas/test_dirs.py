@@ -59,7 +59,7 @@ def test_the_one_replica_that_balances_two_dirs_moves() -> None:
 
 
 def test_two_replicas_change_places_if_no_single_one_helps() -> None:
-    """30 and 20 bytes of 50: either alone overshoots; the pieces 20 and 15 change places."""
+    """30 and 20 bytes of 50: either alone overshoots; the parts 20 and 15 are exchanged."""
     parts = [held("a", 20, "/a"), held("b", 10, "/a"), held("c", 15, "/b"), held("d", 5, "/b")]
     plan = planned(parts)
     assert sorted(ways(plan)) == [("a", "/a", "/b"), ("c", "/b", "/a")] or plan.cost.log_dir_bytes <= 35
@@ -78,7 +78,7 @@ def test_only_requested_goals_are_balanced() -> None:
 
 @pytest.mark.parametrize("state", ["offline", "cordoned"])
 def test_failed_and_cordoned_dirs_take_nothing_and_count_for_nothing(state: str) -> None:
-    """Two dirs are balanced beside a third that is failed or cordoned; it keeps out of the mean."""
+    """Two dirs are balanced, and a failed or cordoned third one is left out of the mean."""
     there = [broker(1, dirs=[*DISKS, ("/c", state, 50.0)])]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     assert ways(planned(parts, there)) == [("small", "/a", "/b")]
@@ -127,7 +127,7 @@ def test_a_copy_that_no_dir_has_room_for_stays_home() -> None:
 
 
 def test_to_disks_keeps_every_replica_on_its_broker() -> None:
-    """Broker 2 is empty, and stays it: only the dirs of broker 1 are balanced, and the bound says so."""
+    """Broker 2 stays empty: only the dirs of broker 1 are balanced, and the bound states this."""
     there = [broker(1, dirs=DISKS), broker(2)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     plan = planned(parts, there, intra_broker_only=True)
@@ -153,7 +153,7 @@ def test_to_disks_and_fix_offline_go_together() -> None:
 
 
 def test_limits_on_the_plan_hold_for_moves_between_dirs_too() -> None:
-    """A broker's dirs are balanced as a whole or not at all, and the plan says what was left out."""
+    """A broker's dirs are balanced completely or not at all, and the plan reports what was left out."""
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     for limit in ({"max_moves": 0}, {"max_bytes": 11}):
         plan = planned(parts, **limit)
@@ -200,14 +200,16 @@ def test_overfull_dirs_are_proven_infeasible_if_nothing_may_leave() -> None:
 
 
 def test_fewer_replicas_than_dirs_are_no_fault_of_the_plan() -> None:
-    """One replica, two dirs: one stays empty, which is said with its proof."""
+    """One replica, two dirs: one stays empty, with a proof."""
     plan = planned([held("only", 10, "/a")])
     assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
     assert plan.problems[0].kind == "indivisible_replica"
 
 
 def test_role_aware_knows_no_dirs() -> None:
-    """The source's procedure neither levels dirs nor is judged by them; asked for these alone, it refuses."""
+    """The paper's procedure neither balances dirs nor is evaluated by them; with this goal alone it is
+    rejected.
+    """
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("small", 12, "/a")])
     plan = role_aware.plan(cluster, ReplicasSettings(strategy="role_aware"))
     assert (plan.moves, plan.verdict, plan.log_dirs) == ((), Verdict.BALANCED, None)
@@ -216,7 +218,7 @@ def test_role_aware_knows_no_dirs() -> None:
 
 
 def test_goal_status_reports_the_worst_dir() -> None:
-    """`trimtab status` shows what a plan would level."""
+    """`trimtab status` reports what a plan would balance."""
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("other", 12, "/b")])
     within = goal_status(cluster, ReplicasSettings()).intra_broker
     assert within is not None
@@ -226,7 +228,7 @@ def test_goal_status_reports_the_worst_dir() -> None:
 
 
 def test_cost_and_measures_of_dirs_stand_in_the_plan_file() -> None:
-    """Bytes over the network and bytes between disks are told apart."""
+    """Bytes over the network and bytes between disks are separate."""
     plan = planned([held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")])
     document = json.loads(plan_bytes(plan))
     assert document["cost"]["bytes"] == 0

@@ -39,7 +39,7 @@ def moved(plan: Plan) -> list[tuple]:
 
 
 def test_an_added_replica_is_put_on_the_broker_that_it_balances_best() -> None:
-    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be balanced, and nobody asked for that."""
+    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be balanced, without such a request."""
     parts = [partition("a", 0, [1, 2], load=(1.0, 5.0, 1.0, 1.0)), partition("b", 0, [3], load=BIG)]
     plan = planned(parts, replication_factor={"a": 3})
     assert moved(plan) == [("add", "a-0", None, 4)]
@@ -86,7 +86,7 @@ def test_an_added_replica_prefers_free_disk_space_over_a_new_rack() -> None:
 
 
 def test_the_mean_to_be_near_is_that_of_all_replicas_to_be_added() -> None:
-    """Six partitions of broker 1 get a second replica each: two on every other broker, none beside a copy."""
+    """Six partitions of broker 1 get a second replica each: two on every other broker, none twice."""
     plan = planned([partition("a", n, [1]) for n in range(6)], replication_factor={"a": 2})
     assert sorted(m.target for m in plan.moves) == [2, 2, 3, 3, 4, 4]
 
@@ -158,7 +158,7 @@ def test_the_last_replica_in_sync_is_never_dropped() -> None:
 
 
 def test_the_last_in_sync_stays_though_it_does_not_lead() -> None:
-    """A snapshot may tell of a leader that is not in sync: 2 is, and may not lead, so one is too few."""
+    """A snapshot may have a leader that is not in sync: 2 is, and may not lead, so one is too few."""
     brokers = [
         broker(1, capacity=FULL),
         broker(2, capacity=FULL, state="no_leaders"),
@@ -198,7 +198,9 @@ def test_more_replicas_than_brokers_is_infeasible_with_proof_and_choices() -> No
 
 
 def test_too_little_room_on_all_disks_is_proven() -> None:
-    """Two partitions of 30 on brokers 1 and 2, 60 on 3: 50, 50 and 20 free below θ; three times 60 asked."""
+    """Two partitions of 30 on brokers 1 and 2, 60 on 3: 50, 50 and 20 free below θ; three times
+    60 requested.
+    """
     parts = [partition("a", n, [1 + n % 2], load=BIG) for n in range(2)]
     parts += [partition("b", 0, [3], load=(1.0, 60.0, 1.0, 1.0))]
     plan = planned(parts, 3, replication_factor={"a": 3, "b": 2})
@@ -329,7 +331,7 @@ FACTORS = ('{"*" = 3}', '{"*" = 1}', '{"*" = 2, "t0" = 4}')
 
 @pytest.mark.parametrize("seed", range(18))
 def test_any_cluster_gets_a_sound_plan(seed: int) -> None:
-    """The independent checker finds nothing, whatever is dead, full, crowded, offline or excluded."""
+    """The independent checker finds no error with dead, full, crowded, offline or excluded parts."""
     document = random_snapshot(seed)
     drawn = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     words = [f"replicas.replication_factor={FACTORS[seed % 3]}"]

@@ -43,9 +43,8 @@ def three_racks(state: str) -> tuple[list, list]:
 
 @pytest.mark.parametrize("state", ["dead", "draining"])
 def test_racks_are_relaxed_before_a_disk_is_filled(state: str) -> None:
-    """Broker 6 goes: rack r2 would hold 20 · 5 = 100 on broker 3 alone, and .8 of it is 80.
-
-    So 4 partitions crowd another rack, nobody stays behind, and the operator is told what to choose from.
+    """Broker 6 is removed: rack r2 would hold 20 · 5 = 100 on broker 3 alone, and 0.8 of it is 80. So 4
+    partitions crowd another rack, none stays behind, and the operator gets the alternatives.
     """
     plan = planned(*three_racks(state))
     assert plan.predicted.after.peak_usage["disk"] <= 0.8
@@ -97,7 +96,7 @@ def test_a_broker_that_must_bear_more_than_theta_is_no_improvement() -> None:
 @pytest.mark.parametrize("settings", SETTINGS, ids=["trim", "role_aware", "role_aware literal"])
 @pytest.mark.parametrize("state", ["dead", "draining"])
 def test_every_strategy_keeps_disks_below_theta(settings: ReplicasSettings, state: str) -> None:
-    """Also the paper's, which looks at one resource at a time."""
+    """Also the paper's strategy, which treats one resource at a time."""
     assert planned(*three_racks(state), settings).predicted.after.peak_usage["disk"] <= 0.8 + 1e-9
 
 
@@ -123,7 +122,7 @@ def test_no_disk_is_filled_in_transit() -> None:
 def test_a_copy_without_space_yields_to_no_more_moves_than_the_limit(
     settings: ReplicasSettings,
 ) -> None:
-    """The paper's own steps elect no leaders: where its copy was taken back, all that were missing came."""
+    """The paper's own steps elect no leaders: after its copy was reverted, all missing leaders appeared."""
     capacity = (10.0, 10.0, 100.0, 100.0)
     parts = [
         partition("full", 0, [1], load=(0.05, 9.0, 0.0, 1.0)),

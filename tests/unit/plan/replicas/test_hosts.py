@@ -59,7 +59,9 @@ def test_a_host_above_theta_is_relieved_although_no_broker_is_full() -> None:
 
 
 def test_settings_declare_hosts_as_snapshots_do() -> None:
-    """The same plan, whoever says that a host has one network interface of 140; settings go before."""
+    """The same plan, whether snapshot or settings declare a host's network interface of 140; settings
+    precede.
+    """
     told = replace(WIDE, host_capacity={"a": {"network_out": 140.0}, "b": {"network_out": 140.0}})
     found, same = plan(two_hosts(), told), plan(declared(two_hosts(), 140.0), WIDE)
     assert found.moves == same.moves
@@ -99,7 +101,7 @@ def test_without_the_goal_nothing_moves_and_hosts_are_not_mentioned() -> None:
 
 
 def test_hosts_are_balanced_although_brokers_need_not_be() -> None:
-    """120 against 60 of 200 each deviates by a third from the mean of 90: sums of 81 to 99 are asked for."""
+    """120 against 60 of 200 each deviates by a third from the mean of 90: sums of 81 to 99 are required."""
     found = plan(two_hosts(), replace(WIDE, host_epsilon=(None, None, None, 0.1)))
     assert found.verdict is Verdict.BALANCED
     assert found.hosts is not None
@@ -118,7 +120,7 @@ def test_more_than_all_hosts_can_bear_is_proven() -> None:
 
 
 def test_hosts_with_one_broker_each_are_no_bearers() -> None:
-    """Nothing is asked of hosts, and the plan's settings do not name the goal."""
+    """Hosts have no goal, and the plan's settings do not name one."""
     alone = snapshot([broker(1), broker(2)], [partition("t", 0, [1])])
     assert hosts_of(alone) is None
     goals: Any = plan(alone, WIDE).settings["goals"]
@@ -142,7 +144,7 @@ def test_a_host_is_the_sum_of_its_brokers_in_service() -> None:
 
 
 def test_status_names_the_host() -> None:
-    """Judged by the same definition as a plan."""
+    """Evaluated by the same definition as a plan."""
     (beside,) = goal_status(declared(two_hosts(), 140.0), WIDE).secondary_goals
     (breach,) = beside.violations()
     assert (breach.goal, breach.resource, breach.broker) == ("theta", "network_out", "a")

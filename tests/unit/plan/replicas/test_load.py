@@ -89,7 +89,7 @@ def test_a_plan_for_the_mean_hour_sees_no_peak() -> None:
 
 
 def test_a_snapshot_without_hours_to_come_is_planned_by_the_recent_load() -> None:
-    """And the plan's text says so."""
+    """The plan's text states it too."""
     plan = trim.plan(snapshot(hours=False), replace(THETA, load="peak"))
     assert plan.moves == ()
     assert "loads: recent, not peak: the snapshot has no forecast" in plan_text(plan, snapshot(False))

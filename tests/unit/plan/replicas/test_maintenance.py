@@ -117,7 +117,7 @@ def test_a_leader_that_stays_on_a_demoted_broker_is_not_counted_as_missing(
 
 
 def test_copies_go_to_the_brokers_that_are_added_alone() -> None:
-    """80, 30, 0 and 0 in pieces of 10: 1 and 4 meet halfway, and 3 stays empty, as nobody asked for it."""
+    """80, 30, 0 and 0 in parts of 10: 1 and 4 meet halfway, and 3 stays empty without a request."""
     parts = [partition(f"a{n}", 0, [1], load=(0, 10, 0, 0)) for n in range(8)]
     parts += [partition(f"b{n}", 0, [2], load=(0, 10, 0, 0)) for n in range(3)]
     free = planned(parts, brokers=4)
@@ -164,7 +164,7 @@ def test_repairs_alone_keep_racks() -> None:
 
 
 def test_a_dead_broker_that_is_to_be_emptied_stays_dead() -> None:
-    """Broker 1 died as the leader: nobody can be handed the role by it, so that nothing waits for it."""
+    """Broker 1 died as the leader: it cannot transfer the role, so nothing waits for it."""
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
     plan = planned(
         [partition("a", 0, [1, 2], in_sync=[2])], brokers=there, drain=(1,), fix_offline_replicas=True
@@ -174,7 +174,7 @@ def test_a_dead_broker_that_is_to_be_emptied_stays_dead() -> None:
 
 @pytest.mark.parametrize("state", ["no_new_replicas", "draining", "no_leaders"])
 def test_a_broker_that_is_filled_is_open_whatever_it_was(state: str) -> None:
-    """Closed for replicas, emptied or without roles in the snapshot: whoever says `add` has opened it."""
+    """Closed, drained or demoted in the snapshot: `add` opens the broker."""
     there = [broker(1, capacity=FULL), broker(2, state=state, capacity=FULL)]
     parts = [partition(f"a{n}", 0, [1], load=(10,) * 4) for n in range(4)]
     plan = planned(parts, brokers=there, add=(2,))
@@ -260,7 +260,7 @@ ASKED = (
 @pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 @pytest.mark.parametrize("seed", range(by_tier(6, 24, 24)))
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
-    """Judged independently on random clusters, from the settings that the plan records."""
+    """Checked independently on random clusters, with the settings in the plan."""
     document = random_snapshot(seed)
     alive = [b["id"] for b in document["brokers"] if b["state"] != "dead"]
     named = iter(alive[seed % 3 :] + alive)

@@ -69,7 +69,7 @@ def test_potential_network_out_counts_followers_as_leaders() -> None:
 
 
 def test_counts_that_cannot_be_balanced_are_reported() -> None:
-    """An excluded topic of five stays on broker 1: 5 and 1 where 3 and 3 are asked for."""
+    """An excluded topic of five stays on broker 1: 5 and 1 instead of the requested 3 and 3."""
     rows = [partition("t", i, [1 if i < 5 else 2], load=EVEN) for i in range(6)]
     asked = snapshot([broker(1), broker(2)], rows)
     found = plan(asked, ReplicasSettings(goals=("replica_numbers",), excluded_topics=("t",)))

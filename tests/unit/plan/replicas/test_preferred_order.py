@@ -22,7 +22,7 @@ def planned(parts: list[Any], brokers: Any = None, **wishes: Any) -> Plan:
 
 
 def test_a_leader_moves_to_the_front_of_its_list() -> None:
-    """Broker 3 leads a list that begins with 1: it comes first, the others keep their order."""
+    """Broker 3 leads a list that begins with 1: it moves to the front, the others keep their order."""
     plan = planned([partition("t", 0, [1, 2, 3], leader=3), partition("t", 1, [2, 1])])
     (move,) = plan.moves
     assert (move.kind, move.source, move.target, move.bytes) == (ReplicaMoveKind.ORDER, 3, 3, 0)
@@ -44,7 +44,7 @@ def test_preferred_order_is_no_default_goal() -> None:
 
 
 def test_excluded_topics_and_brokers_that_must_not_lead_are_left_alone() -> None:
-    """Whoever is to lead nothing is not preferred; an excluded topic keeps its list."""
+    """A demoted broker is not preferred; an excluded topic keeps its list."""
     parts = [partition("t", 0, [1, 2], leader=2)]
     assert planned(parts, excluded_topics=("t",)).moves == ()
     assert planned(parts, excluded_brokers_for_leaders=(2,)).moves == ()

@@ -42,10 +42,9 @@ def priced(problem: ReplicasProblem, placement: Placement) -> tuple[Placement, P
 
 
 def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
-    """50, 20 and 20 of 90: 10 go from 66.7 % above to 33.3 % below the mean of 30.
-
-    Mean γ² falls from 2/9 to 2/27, by 4/27, for a ninth of the data: 4/27 / (2/9) is 2/3, which is the
-    difference of 1 less the copy's own third. Other disks stay out of ε, so that the copy is judged alone.
+    """50, 20 and 20 of 90: 10 move from 66.7 % above to 33.3 % below the mean of 30. Mean γ² falls from 2/9
+    to 2/27, by 4/27, for a ninth of the data: 4/27 / (2/9) is 2/3, which is the difference of 1 less the
+    copy's own third. Other disks stay out of ε, so the copy is evaluated alone.
     """
     for least, kept in ((0.6, [0]), (0.7, [])):
         problem = disks([10.0, 40.0], [20.0], [20.0], minimum=least)
@@ -84,7 +83,7 @@ def test_no_price_keeps_every_copy() -> None:
 
 
 def test_a_plan_that_meets_every_goal_has_no_price() -> None:
-    """What must move is not looked for then: it takes as long as a part of the search."""
+    """Necessary moves are not computed then: that takes as long as a part of the search."""
 
     def lawful() -> Placement:
         raise AssertionError("looked for what must move")

@@ -81,8 +81,8 @@ def test_a_reason_states_the_deviation_of_its_broker_and_the_effect() -> None:
 
 
 def test_no_reason_prints_an_invisible_change() -> None:
-    """Thousands of small partitions: both figures of a change differ as printed, and every handover that is
-    told by its copy names a later copy of its own partition from its own broker.
+    """Thousands of small partitions: both figures of a change differ as printed, and every transfer explained
+    by its copy names a later copy of its own partition from its own broker.
     """
     plan: Plan = trim.plan(lognormal_skew(30, 6_000, 1), ReplicasSettings())
     for move in plan.moves:
@@ -123,7 +123,9 @@ def test_a_deviation_is_printed_in_percent_of_the_average() -> None:
 
 
 def test_a_reason_names_rejected_brokers_only_if_there_are_some() -> None:
-    """Of three others one holds a replica; of none, that is said; none rejected is no sentence."""
+    """Of three others one holds a replica; without other brokers this is stated; without rejections there is
+    no sentence.
+    """
     rules = ("by state", "for holding a replica")
     assert rejections(3, [0, 1], rules) == "; of 3 other brokers rejected: 1 for holding a replica"
     assert rejections(3, [0, 0], rules) == ""

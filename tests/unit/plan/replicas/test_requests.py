@@ -111,7 +111,7 @@ def test_a_request_balances_nothing(asked: dict) -> None:
 
 
 def test_a_demotion_repairs_neither_racks_nor_dead_brokers() -> None:
-    """`b` crowds rack y and lost its replica on the dead broker 5: neither is asked for."""
+    """`b` crowds rack y and lost its replica on the dead broker 5: neither is requested."""
     there = [
         broker(b, rack=rack, state="dead" if b == 5 else "alive", capacity=FULL)
         for b, rack in enumerate("xyyzw", 1)
@@ -164,7 +164,7 @@ def test_a_total_beyond_theta_is_proven_if_a_replica_cannot_leave() -> None:
 
 
 def test_brokers_without_a_limit_take_one_copy_each_too() -> None:
-    """Nobody knows how big the disk of broker 2 is; 1 and 3 must hold a copy of 90 each."""
+    """The disk size of broker 2 is unknown; 1 and 3 must hold a copy of 90 each."""
     there = [broker(b, capacity=FULL if b != 2 else (100.0, None, 100.0, 100.0)) for b in (1, 2, 3)]
     plan = planned([partition("a", 0, [1, 2, 3], load=(1, 90, 1, 1))], there)
     assert plan.verdict is Verdict.INFEASIBLE
@@ -371,7 +371,7 @@ def test_the_partitions_of_a_request_change_before_others_do(monkeypatch: pytest
 
 
 def test_a_copy_for_theta_is_the_smallest_that_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broker 2 must lead `a` (50) and leads `b` (40), which nobody else holds: `b` of 2 is copied."""
+    """Broker 2 must lead `a` (50) and leads `b` (40), which no other broker holds: `b` of 2 is copied."""
     monkeypatch.setattr(trim, "MOST_CHANGES", 0)
     parts = [
         partition("a", 0, [1, 2], load=(0, 9, 9, 50)),

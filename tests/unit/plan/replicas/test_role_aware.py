@@ -63,10 +63,9 @@ def moved(plan: Plan) -> dict[str, tuple[str, int | None, int]]:
 def test_leadership_moves_first_for_cpu_and_for_network_by_variant(
     resource: str, repairs: tuple[str, ...] | None
 ) -> None:
-    """Broker 1 leads a and b (30 each, a follower 10): 60 against 20, mean 40, band 36 to 44.
-
-    Handing over a gives 40 and 40. No replica can go anywhere, both brokers hold both partitions. Disk and
-    one of the network's directions are not asked for leaderships, so there nothing happens.
+    """Broker 1 leads a and b (30 each, a follower 10): 60 against 20, mean 40, band 36 to 44. Handing over a
+    gives 40 and 40. No replica can move, since both brokers hold both partitions. Leaderships do not serve
+    disk and one direction of the network, so nothing happens there.
     """
     plan = planned([held(name, [1, 2], 30, 10, resource) for name in "ab"], repairs, brokers=2)
     asked = ("cpu", "network_out") if repairs == ("resource_roles",) else ("cpu", "network_in")
@@ -129,10 +128,9 @@ def test_replicas_move_to_the_least_used_broker_of_the_step() -> None:
     ("first", "second"), [("cpu", "network_out"), ("network_out", "disk"), ("disk", "network_in")]
 )
 def test_resources_come_in_their_order(first: str, second: str) -> None:
-    """Broker 1 is 60 : 20 in the one and 50 : 30 in the other, both means 40, bands to 44.
-
-    For the first, a (20, 10) goes, c (32, 28) being too big, and both are at 40. Had the other come first, b
-    (8, 12) would have gone, and a could not follow.
+    """Broker 1 is 60 : 20 in the one and 50 : 30 in the other, both means 40, bands to 44. For the first, a
+    (20, 10) moves, c (32, 28) being too big, and both are at 40. If the other were first, b (8, 12) would
+    have moved, and a could not follow.
     """
     loads = {"a": (20, 10), "b": (8, 12), "c": (32, 28)}
     parts = [
@@ -217,10 +215,9 @@ def _two_resources(a_leads: int) -> list:
 
 
 def test_the_source_does_not_spoil_its_own_completed_goals_either() -> None:
-    """As printed, γ is absolute. Broker 1: CPU 60 against 20, it hands a (20) over and is at 40.
-
-    Its disk is 60 against 20, mean 40: x and y have 20 each, either would do. x comes first, but takes 15 of
-    CPU along, which would put broker 1 below the band of 36 to 44: y goes.
+    """In the literal variant γ is absolute. Broker 1: CPU 60 against 20, it hands a (20) over and is at 40.
+    Its disk is 60 against 20, mean 40: x and y have 20 each, either would do. x is first, but takes 15 of
+    CPU along, which would put broker 1 below the band of 36 to 44: y moves.
     """
     parts = [
         held("a", [1, 2], 20, of="cpu"),
@@ -236,8 +233,8 @@ def test_the_source_does_not_spoil_its_own_completed_goals_either() -> None:
 
 
 def test_as_printed_a_broker_below_the_band_sheds_still_more() -> None:
-    """20, 20 and 80, mean 40: broker 1 deviates by half, and gives its only replica to broker 2, which comes
-    to 40. It ends empty; σ has risen.
+    """20, 20 and 80, mean 40: broker 1 deviates by half, and gives its only replica to broker 2, which
+    reaches 40. It ends empty; σ has risen.
     """
     parts = [held("a", [1], 20), held("b", [2], 20), held("c", [3], 80)]
     plan = planned(parts, None)
@@ -270,16 +267,16 @@ left."""
     ids=["once, by id", "passes", "worst_first"],
 )
 def test_one_pass_by_id_misses_capacity_that_is_freed_later(repair: tuple[str, ...], expected: dict) -> None:
-    """By id and once, broker 1 is stuck at its turn. On a second round, or if broker 2, which is further out,
-    comes first, p follows.
+    """By id and once, broker 1 is stuck at its turn. In a second round, or if broker 2, which is further out,
+    is first, p follows.
     """
     assert moved(planned(SHUT_IN, (*CHARITABLE, *repair))) == expected
 
 
 @pytest.mark.parametrize(("repairs", "expected"), [(None, {}), (("pull",), {"a": ("replica", 1, 3)})])
 def test_a_new_broker_stays_empty_unless_it_pulls(repairs: tuple[str, ...] | None, expected: dict) -> None:
-    """30, 30 and 0, mean 20, band 8 to 32: nobody is above it, so nobody sheds. Pulling takes the biggest of
-    the fullest, a (14), which is enough.
+    """30, 30 and 0, mean 20, band 8 to 32: no broker is above it, so none sheds. Pulling takes the biggest of
+    the fullest, a (14), which suffices.
     """
     parts = [held("a", [1], 14), held("b", [1], 10), held("c", [1], 6)]
     parts += [held(name, [2], 10) for name in "def"]
@@ -296,8 +293,8 @@ def test_pulling_leaves_its_donors_within_the_band() -> None:
 
 @pytest.mark.parametrize(("repairs", "handed"), [(None, "a"), (("in_sync",), "b")])
 def test_the_literal_variant_ignores_in_sync_replicas(repairs: tuple[str, ...] | None, handed: str) -> None:
-    """56 against 16, mean 36: a (30, follower 10) comes first, and its follower lags; b (26 and 6) does it
-    too.
+    """56 against 16, mean 36: a (30, follower 10) is first, and its follower lags; b (26 and 6)
+    suffices too.
     """
     parts = [held("a", [1, 2], 30, 10, "cpu", in_sync=[1]), held("b", [1, 2], 26, 6, "cpu")]
     plan = planned(parts, repairs, brokers=2, epsilon=0.2)
@@ -326,14 +323,14 @@ def test_as_printed_racks_do_not_matter(repairs: tuple[str, ...], target: int) -
 def test_the_literal_variant_leaves_replicas_on_a_draining_broker(
     repairs: tuple[str, ...] | None, kinds: list[ReplicaMoveKind]
 ) -> None:
-    """Brokers 2 and 3 have 20 each, broker 1 drains with 10 on it: the print knows nobody who leaves."""
+    """Brokers 2 and 3 have 20 each, broker 1 drains with 10 on it: the paper has no draining brokers."""
     brokers = [broker(1, state="draining", capacity=FULL), broker(2, capacity=FULL), broker(3, capacity=FULL)]
     plan = planned([held("a", [1], 10), held("y", [2], 20), held("z", [3], 20)], repairs, brokers)
     assert [move.kind for move in plan.moves] == kinds
 
 
 def test_a_balanced_cluster_gets_no_moves() -> None:
-    """Three brokers at 40, within θ and ε: no broker's turn does anything, whatever the reading."""
+    """Three brokers at 40, within θ and ε: no broker's turn changes anything, in any variant."""
     parts = [held(name, [b], 40) for b, name in enumerate("abc", 1)]
     for repairs in (None, (), CHARITABLE, tuple(REPAIRS)):
         plan = planned(parts, repairs)
@@ -344,9 +341,9 @@ def test_a_balanced_cluster_gets_no_moves() -> None:
 
 
 def test_if_replicas_run_out_the_literal_variant_requests_brokers_without_proof() -> None:
-    """The destination above had to reach the band at once: brokers 1 and 2 run out, and there is room enough.
-
-    The paper's verdict stands beside ours, that nothing is proven; the plan is not called infeasible for it.
+    """The destination above had to reach the band in one step: brokers 1 and 2 run out, although there is
+    capacity. The paper's verdict is reported with the note that nothing is proven; the plan is not called
+    infeasible for it.
     """
     parts = [held("a", [1], 12), held("b", [1], 43), held("y", [2], 22), held("z", [3], 43)]
     plan = planned(parts, None)
@@ -359,8 +356,8 @@ def test_if_replicas_run_out_the_literal_variant_requests_brokers_without_proof(
 
 
 def test_the_papers_verdict_and_a_proof_are_distinguished() -> None:
-    """280 on three brokers of 100 with θ .8: a fourth is needed, which is proven, and the print says so too,
-    without a number.
+    """280 on three brokers of 100 with θ 0.8: a fourth is needed, which is proven, and the paper's verdict
+    agrees, without a number.
     """
     parts = [held(f"{name}{b}", [b], size) for b in (1, 2, 3) for name, size in (("a", 50), ("b", 43.3))]
     plan = planned(parts, None, epsilon=0.9)
@@ -396,7 +393,7 @@ def test_a_broker_that_meets_the_goals_has_not_run_out() -> None:
     ],
 )
 def test_a_plan_names_its_variant(switches: RoleAwareSettings, recorded: dict) -> None:
-    """Two plans of one procedure can be told apart by their files; repairs stand in their own order."""
+    """Two plans of one procedure differ in their files; repairs are in a fixed order."""
     asked = ReplicasSettings(strategy="role_aware", role_aware=switches)
     plan = role_aware.plan(snapshot([broker(1), broker(2)], [held("a", [1], 1)]), asked)
     assert plan.settings["role_aware"] == recorded

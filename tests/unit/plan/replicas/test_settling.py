@@ -66,7 +66,7 @@ def test_recently_moved_replicas_move_if_nothing_else_helps() -> None:
 
 
 def test_without_hours_the_plan_is_the_same_to_the_byte() -> None:
-    """Whatever came when."""
+    """For any arrival times."""
     known = lognormal_skew(6, 120, seed=4)
     young = np.full(known.partitions.replicas.shape, 60.0)
     told = replace(known, partitions=replace(known.partitions, held_seconds=young))

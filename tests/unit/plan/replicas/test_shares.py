@@ -150,7 +150,7 @@ def test_uneven_racks_copy_next_to_nothing_and_are_named() -> None:
 
 
 def test_slightly_uneven_racks_are_still_balanced() -> None:
-    """Racks of 10, 10 and 11: 3.3 % above the mean is within ε, which is asked around the mean itself."""
+    """Racks of 10, 10 and 11: 3.3 % above the mean is within ε, which applies around the mean itself."""
     problem = problem_data(racks(10, 10, 11, partitions=310), ReplicasSettings())
     limits = problem.limits(problem.carried_load(problem.initial_placement))
     mean = problem.mean(problem.load(problem.initial_placement))
@@ -158,7 +158,7 @@ def test_slightly_uneven_racks_are_still_balanced() -> None:
 
 
 def test_a_drained_broker_makes_racks_uneven() -> None:
-    """The other broker of its rack must hold a replica of everything, and the plan says so."""
+    """The other broker of its rack must hold a replica of everything, and the plan states this."""
     plan = trim.plan(racks(2, 2, 2), ReplicasSettings(drain=(5,), rebalance=True))
     told = [one.text for one in plan.problems if one.resource == "disk"]
     assert any("rack r2 has 1 broker left (4) and must hold 1 replica of every partition" in t for t in told)

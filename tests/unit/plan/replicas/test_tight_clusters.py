@@ -36,7 +36,9 @@ def usage(of: ReplicasSnapshot) -> np.ndarray:
 
 @pytest.mark.parametrize("name", TIGHT)
 def test_a_witness_proves_that_the_cluster_can_be_balanced(name: str) -> None:
-    """Same partitions, lawful places, nobody above θ, nobody off by more than ε; the snapshot is neither."""
+    """Same partitions, lawful places, no broker above θ or further than ε from the mean; the snapshot is
+    neither.
+    """
     made = TIGHT[name]()
     for one in (made.snapshot, made.witness):
         place, rack = one.partitions.replicas, np.array(one.brokers.rack)

@@ -86,7 +86,7 @@ def test_replicas_of_every_topic_are_evened() -> None:
 
 
 def test_leaders_of_a_topic_are_evened_without_a_copy() -> None:
-    """Brokers 1, 2, 3 hold six partitions, all led by 1: two each after four roles have gone over."""
+    """Brokers 1, 2, 3 hold six partitions, all led by 1: two each after four transfers."""
     asked = snapshot(
         [broker(1), broker(2), broker(3)], [partition("t", i, [1, 2, 3], load=EVEN) for i in range(6)]
     )
@@ -112,7 +112,7 @@ def test_a_copy_that_makes_a_leader_has_that_reason() -> None:
 
 
 def test_brokers_above_the_minimum_of_leaders_stay_unchanged() -> None:
-    """4, 1 and 1 of six, and one each is asked for."""
+    """4, 1 and 1 of six, with a minimum of one each."""
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate([1, 1, 1, 1, 2, 3])]
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"t": 1})
     assert plan(snapshot([broker(1), broker(2), broker(3)], rows), wanted).verdict is Verdict.BALANCED
@@ -174,7 +174,7 @@ def _burdens(g, out):
 
 
 def test_topics_burden_a_broker_as_its_load_does() -> None:
-    """What the descent takes up first: 5, 1 and 0 of six, where 2 each is asked for, and no load."""
+    """The first broker of the descent: 5, 1 and 0 of six, with 2 each required, and no load."""
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate([1, 1, 1, 1, 1, 2])]
     problem = problem_data(
         snapshot([broker(1), broker(2), broker(3)], rows), ReplicasSettings(goals=("topic_replicas",))
@@ -312,8 +312,8 @@ def _rests(board: ReplicasBoard) -> float:
 def test_trades_are_worth_the_difference_of_placements(
     snapshot: ReplicasSnapshot, drawn: st.DataObject
 ) -> None:
-    """Whatever changes, one after the other: what was said to fall falls, and what is kept by additions alone
-    is what a table made afresh has, to the bit.
+    """After any sequence of changes: predicted falls are exact, and incremental tables equal recomputed ones,
+    to the bit.
     """
     wanted = ReplicasSettings(goals=(*ALL, "theta", "epsilon"), min_leaders_per_topic={"t*": 1})
     if not len(snapshot.partitions):
@@ -348,7 +348,7 @@ def test_trades_are_worth_the_difference_of_placements(
 
 
 def test_the_judge_of_plans_counts_hosts_and_topics_itself(tmp_path: Path) -> None:
-    """A plan that was asked for neither claims both: host a is too full, and topics lie on few brokers."""
+    """A plan with neither goal claims neither: host a is too full, and topics are on few brokers."""
     brokers = [broker(1, host="a"), broker(2, host="a"), broker(3, host="b"), broker(4, host="b")]
     rows = [partition("t", i, [1 + i % 2], load=(0.1, 1.0, 1.0, 20.0)) for i in range(6)]
     free = float("inf")

@@ -61,7 +61,7 @@ def worth(asked: ReplicasProblem, placement: Placement) -> tuple[float, float]:
 def test_a_trade_is_worth_the_difference_of_placements(
     name: str, pair: tuple[int, int], rows: tuple[int, int], changes: dict[str, tuple[int, ...]]
 ) -> None:
-    """Whatever is handed over, the compiled figures are differences of whole placements' potentials."""
+    """For any trade, the compiled figures are differences of whole placements' potentials."""
     asked = problem()
     board = board_of(asked, asked.initial_placement, 0.9)
     place, lead = asked.initial_placement.place.copy(), asked.initial_placement.lead.copy()

@@ -40,7 +40,7 @@ TIGHT = pieces((1, 50), (1, 28), (1, 12), (2, 60), (3, 20))
 
 
 def test_theta_alone_moves_the_minimum_that_brings_all_brokers_below_it() -> None:
-    """The piece of 12 is enough; nothing else is asked for, however uneven it stays."""
+    """The partition of 12 suffices; no further move is required, however uneven the result."""
     plan = planned(TIGHT, goals=THETA_ONLY)
     assert plan.verdict == Verdict.BALANCED
     assert [move.bytes for move in plan.moves] == [12]
@@ -70,7 +70,7 @@ def test_without_goals_nothing_moves() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3])
 def test_epsilon_holds_above_and_below(epsilon: float) -> None:
-    """60, 30 and 0 in pieces of 5: all three end within ε of 30, and a wider one takes fewer moves."""
+    """60, 30 and 0 in parts of 5: all three end within ε of 30, and a wider one takes fewer moves."""
     parts = pieces(*[(1, 5)] * 12, *[(2, 5)] * 6)
     plan = planned(parts, epsilon=(epsilon,) * 4)
     assert plan.verdict == Verdict.BALANCED
@@ -88,15 +88,15 @@ def test_a_broker_below_the_band_is_filled_if_none_is_above_it() -> None:
 
 
 def test_a_broker_above_the_band_is_relieved_if_none_is_below_it() -> None:
-    """36 in pieces of 2 and three times 28, mean 30, band 27 to 33: two pieces leave it."""
+    """36 in parts of 2 and three times 28, mean 30, band 27 to 33: two parts leave it."""
     plan = planned(pieces(*[(1, 2)] * 18, *[(b, 28) for b in (2, 3, 4)]), 4)
     assert plan.verdict == Verdict.BALANCED
     assert [(move.source, move.bytes) for move in plan.moves] == [(1, 2)] * 2
 
 
 def test_no_more_moves_and_bytes_than_allowed_and_the_best_of_them() -> None:
-    """60 and 0 in pieces of 20 and 5: one move or 24 bytes are allowed, and it is one of the large ones. The
-    plan says what it left out.
+    """60 and 0 in parts of 20 and 5: one move or 24 bytes are allowed, and it is a large one. The plan
+    reports what was left out.
     """
     parts = pieces((1, 20), (1, 20), (1, 5), (1, 5), (1, 5), (1, 5))
     for limit, sizes in (({"max_moves": 1}, [20]), ({"max_bytes": 24}, [20]), ({"max_moves": 0}, [])):
@@ -107,7 +107,7 @@ def test_no_more_moves_and_bytes_than_allowed_and_the_best_of_them() -> None:
 
 
 def test_excluded_topics_stay() -> None:
-    """50 and 0, of which 25 would level it: the excluded one is never it."""
+    """50 and 0, and 25 would balance it: the excluded partition never moves."""
     for excluded, moved in (("p0", "p1"), ("p1", "p0")):
         plan = planned(pieces((1, 25), (1, 25)), 2, excluded_topics=(excluded,))
         assert [move.topic for move in plan.moves] == [moved]

@@ -71,7 +71,7 @@ def doubled(values):
 def test_machine_code_for_a_renamed_class_is_compiled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The index on disk names the classes of arguments: after an upgrade one may be gone."""
+    """The index on disk names the classes of arguments: after an upgrade one may be missing."""
     values = np.array([1.0, 2.0])
     assert entry(doubled)(values) == 6
     read = []

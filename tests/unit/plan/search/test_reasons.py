@@ -27,7 +27,7 @@ from trimtab.plan.search.verdicts import too_few_brokers
 def test_a_change_is_printed_in_percent_or_as_a_load(
     pair: tuple[float, float], scale: UnitScale | None, told: str
 ) -> None:
-    """As many digits as tell both apart; of a made-up capacity no percentage."""
+    """As many digits as distinguish both; no percentage of a nominal capacity."""
     assert change(*pair, scale) == told
 
 

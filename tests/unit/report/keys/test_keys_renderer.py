@@ -69,7 +69,7 @@ def test_records_without_a_key_are_printed() -> None:
 
 
 def test_records_outside_the_table_are_printed() -> None:
-    """Where the reading tells of it."""
+    """If the snapshot contains them."""
     found = hot(capacity=100.0)
     some = replace(found, quality=replace(found.quality, extra=(("x_placed_share", 0.256),)))
     assert "; 25.6% of those with a key lie where the table puts them" in glance(some)

@@ -48,7 +48,7 @@ def test_live_status_names_queues_and_prints_work_in_milliseconds() -> None:
 
 
 def test_plurals_that_do_not_end_in_s() -> None:
-    """One process, two processes; what nobody told has an s."""
+    """One process, two processes; the plural only if needed."""
     assert "1 process, " in shown(1)
     assert counted(2, "process", "processes") == "2 processes"
     assert (counted(1, "queue"), counted(0, "queue")) == ("1 queue", "0 queues")

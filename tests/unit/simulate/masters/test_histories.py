@@ -47,7 +47,7 @@ def changed(at: int, what: object) -> list[ClientOperation]:
 
 
 def test_observations_of_clients_are_explained() -> None:
-    """Hundreds of operations, through transfers; consumers began where a master said so, several times."""
+    """Hundreds of operations, across transfers; consumers started at the master's offset, several times."""
     history = list(played())
     assert linearizable(history) is True
     kinds = [type(one.what) for one in history]
@@ -101,7 +101,7 @@ def _log() -> list[tuple[str, int]]:
 
 
 def test_an_offset_that_decreases_is_detected() -> None:
-    """A consumer begins before what it was told to be kept, with the very messages that stand there."""
+    """A consumer starts before its confirmed offset, with exactly the messages stored there."""
     at, begun = max(
         (at, one.what)
         for at, one in enumerate(played())
@@ -124,7 +124,7 @@ def test_two_messages_of_two_producers_in_the_wrong_order_are_noticed() -> None:
 
 
 def test_messages_of_a_producer_stand_in_their_order() -> None:
-    """Nobody has read them, and all were under way at once: there is one order, which is found at once."""
+    """No client has read them, and all were in flight together: an order exists, and is found immediately."""
     many = [ClientOperation(MessageAppended(("p", number)), 0, 1) for number in range(1, 31)]
     assert check_linearizability(many[::-1], LogModel(many), max_steps=1000).linearizable is True
     assert check_linearizability(many[1:], LogModel(many[1:]), max_steps=1000).linearizable is False

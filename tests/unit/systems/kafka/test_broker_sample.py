@@ -91,7 +91,7 @@ def test_a_broken_disk_is_an_offline_dir() -> None:
 
 
 def test_one_moved_leader_does_not_lose_the_others_offsets() -> None:
-    """A partition that another broker leads by now is skipped and said."""
+    """A partition with another leader by now is skipped and reported."""
     answer = ask(FakeAsker(SOUND | {"ListOffsetsRequest": offsets({1: NOT_LEADER})}))
     assert answer.end_offsets == {("t", 0): 50}
     assert set(answer.problems) == {"broker 1 gives no offset for 1 partition it should lead"}
@@ -115,7 +115,7 @@ def test_one_forbidden_group_does_not_lose_the_others() -> None:
 
 
 def test_a_broker_that_dies_between_two_requests_keeps_its_first_answers() -> None:
-    """Its sizes are landed although its offsets never came."""
+    """Its sizes are stored although its offsets never arrived."""
     asker = FakeAsker({"DescribeLogDirsRequest": SOUND["DescribeLogDirsRequest"]})
     answer = ask(asker)
     assert answer.reachable

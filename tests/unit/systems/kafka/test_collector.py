@@ -115,7 +115,7 @@ def test_a_dead_broker_never_loses_the_others(
 def test_a_broker_that_returns_or_joins_is_sampled_again(
     server: SimulatedKafkaServer, asker: AdminRequestSender
 ) -> None:
-    """Nobody restarts the collector when the cluster changes."""
+    """The collector needs no restart when the cluster changes."""
     server.do(lambda cluster: cluster.kill_broker(2))
     server.advance(30)
     assert sample(asker).answered == 3
@@ -140,7 +140,7 @@ def test_moves_in_flight_are_recorded(server: SimulatedKafkaServer, asker: Admin
 
 
 def test_a_broken_disk_is_marked(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
-    """An offline log dir is a row that says so."""
+    """An offline log dir is a row with that state."""
     server.do(lambda cluster: cluster.fail_log_dir(1, "/d1"))
     states = {(r["broker"], r["log_dir"]): r["dir_state"] for r in rows(sample(asker), "log_dir")}
     assert states[1, "/d1"] == "offline"
@@ -170,7 +170,9 @@ def test_declared_capacity_and_hosts_go_with_the_brokers(asker: AdminRequestSend
 
 
 def test_metrics_of_some_brokers_only(asker: AdminRequestSender) -> None:
-    """One exporter works, one gives nothing of Kafka, one is down: each is said, and the tick is whole."""
+    """One exporter works, one has no Kafka metrics, one is down: each is reported, and the tick
+    is complete.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -213,7 +215,7 @@ def test_an_unreachable_cluster_is_one_error(server: SimulatedKafkaServer, asker
 
 
 def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminRequestSender) -> None:
-    """Kafka before 2.8 cannot describe its cluster: metadata names the living brokers, and it is said."""
+    """Kafka before 2.8 cannot describe its cluster: metadata names the living brokers, with a note."""
 
     class Old:
         def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
@@ -229,7 +231,7 @@ def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminReques
 
 
 def test_garbage_from_one_broker_costs_its_own_rows_only(asker: AdminRequestSender) -> None:
-    """Whatever the client raises over an answer becomes one broker's problem."""
+    """Any exception of the client over an answer becomes one broker's problem."""
 
     class Garbled:
         def __init__(self, admin: Any) -> None:

@@ -70,7 +70,7 @@ def test_two_readings_decide(
 
 
 def test_missing_sizes_prove_nothing() -> None:
-    """A user without the right to see log dirs gets no doubt about counters."""
+    """A user without the right to read log dirs gets no warning about counters."""
     before, after = (
         TrafficReading(one.sampled_at, one.counters, one.start_offsets, one.end_offsets, {})
         for one in (reading(0, 7, 5 * MB), reading(1, 7 + MB, 6 * MB))

@@ -47,7 +47,7 @@ def test_the_counters_of_an_exporter_with_rules_are_read() -> None:
 
 @pytest.mark.parametrize("line", SAME_THING.values(), ids=SAME_THING.keys())
 def test_the_names_in_use_mean_the_same(line: str) -> None:
-    """Whatever rules an exporter has, the counter of bytes in is found."""
+    """With any rules of an exporter, the counter of bytes in is found."""
     found = read_exposition(line + "\n")
     assert found.broker == {"bytes_in_total": 42.0}
     assert found.topics == {}
@@ -78,7 +78,7 @@ def test_cpu_is_in_nanoseconds_for_every_kind_of_counter() -> None:
 
 
 def test_unusable_values_are_dropped_and_counted() -> None:
-    """NaN, infinities, negative counters and torn lines never reach the lake, and are not silent."""
+    """NaN, infinities, negative counters and torn lines never reach the lake, and are reported."""
     text = (
         "kafka_server_brokertopicmetrics_bytesin_total NaN\n"
         "kafka_server_brokertopicmetrics_bytesout_total +Inf\n"
@@ -214,7 +214,7 @@ def test_a_topic_label_of_another_name_is_verified_or_set(cluster: ClusterNames)
 
 
 def test_a_topic_label_with_a_value_that_is_no_topic_is_not_taken() -> None:
-    """One unknown value leaves the label in doubt."""
+    """One unknown value makes the label ambiguous."""
     found = read_exposition(OTHER_LABEL, ClusterNames(topics={"orders"}))
     assert found.topics == {}
     assert found.unread_topics
@@ -230,7 +230,7 @@ def test_lost_counters_are_reported_precisely() -> None:
 
 
 def test_labels_that_every_sample_has_are_passed_over() -> None:
-    """Labels of the target; and labels of any name beside a topic's."""
+    """Labels of the target; and labels of any name next to a topic's."""
     found = read_exposition(
         'kafka_server_brokertopicmetrics_bytesin_total{cluster="a",dc="x",topic="orders"} 5\n'
         'kafka_server_brokertopicmetrics_bytesin_total{cluster="a",dc="x"} 7\n'
@@ -289,6 +289,6 @@ def test_counters_that_may_be_another_brokers_are_refused(text: str, cause: str)
 
 
 def test_the_bean_of_the_broker_precedes_the_answering_process() -> None:
-    """An exporter that stands beside the broker tells its own CPU seconds."""
+    """An exporter next to the broker reports its own CPU seconds."""
     text = "process_cpu_seconds_total 1\njvm_os_processcputime 7e9"
     assert read_exposition(text).broker == {"cpu_time_ns": 7e9}

@@ -54,7 +54,9 @@ def test_every_group_that_reads_the_topic_is_listed() -> None:
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
 def test_a_rebalancing_group_is_distinguished(state: str) -> None:
-    """Brokers do not tell meanwhile what its members read; one that has commits elsewhere alone does not."""
+    """During a rebalance brokers do not report members' topics; a group with commits elsewhere only does not
+    count.
+    """
     found = seen(
         billing=FakeGroup(COMMITS, {"m1": [0]}, state),
         new=FakeGroup({}, {"n1": [0]}, state),
@@ -90,7 +92,7 @@ def test_a_group_with_unknown_members_is_distinguished(group: FakeGroup, told: s
     ],
 )
 def test_groups_that_have_no_order_here_are_no_readers(group: FakeGroup) -> None:
-    """Of other topics, without order at all, gone since they were listed."""
+    """Of other topics, without order, missing since they were listed."""
     assert seen(other=group) == {}
 
 
@@ -114,7 +116,7 @@ def test_with_two_groups_a_name_is_required() -> None:
 
 
 def test_the_topic_of_tables_gets_a_partition_for_heartbeats() -> None:
-    """One that somebody made with a single partition would be read by all processes, heartbeats and all."""
+    """A topic with a single partition would be read by all processes, including heartbeats."""
     kafka = FakeKafka()
     assert kafka.topic().has_tables()
     kafka.topic().make_tables_topic()
@@ -139,7 +141,7 @@ def test_a_missing_topic_is_distinguished_from_an_unknown_one() -> None:
 
 
 def test_a_damaged_table_is_distinguished_from_a_missing_one() -> None:
-    """What it hides goes on to hold; its version and base are made out, and what heartbeats tell."""
+    """The hidden routes stay in force; its version and base are recovered, and so are heartbeats."""
     kafka = FakeKafka()
     assert kafka.topic().published(ID) == PublishedRouting()
     kafka.log = [a_text(7)[:-20]]

@@ -76,7 +76,7 @@ def refused(answer: TransferRequestResult) -> dict[str, str]:
 
 
 def test_the_preferred_replica_is_elected(server: SimulatedKafkaServer, port: LeadersPort) -> None:
-    """It is in sync and alone able; what is not asked for stays as it is."""
+    """It is in sync and the only able one; other groups do not change."""
     seen = port.observe(["led-0", "led-1"])
     assert seen.masters == {"led-0": "2", "led-1": "3"}
     assert seen.able == {"led-0": {"1"}, "led-1": {"1"}}
@@ -98,7 +98,9 @@ def test_an_empty_request_elects_no_leader(server: SimulatedKafkaServer, port: L
 def test_a_replica_that_is_out_of_sync_is_not_elected(
     server: SimulatedKafkaServer, port: LeadersPort
 ) -> None:
-    """Its disk failed, while its broker lives: Kafka is not even asked, and the other partition is."""
+    """Its disk failed, while its broker is alive: Kafka is not called for it, and for the other partition it
+    is.
+    """
 
     def fail(cluster: SimulatedKafka) -> list[int]:
         cluster.fail_log_dir(1, cluster.partition("led", 0).held[1].log_dir)
@@ -116,7 +118,9 @@ def test_a_replica_that_is_out_of_sync_is_not_elected(
 
 
 def test_a_replica_that_is_offline_is_not_elected(server: SimulatedKafkaServer) -> None:
-    """The last one in sync stays so when its broker is gone: who does not answer does not lead either."""
+    """The last in-sync replica stays so when its broker is missing: a broker that does not answer does not
+    lead.
+    """
     server.do(lambda cluster: cluster.kill_broker(3))
     server.advance(SESSION_SECONDS)
     assert server.cluster.partition("alone", 0).in_sync == [3]
@@ -133,7 +137,7 @@ def test_a_replica_that_is_offline_is_not_elected(server: SimulatedKafkaServer) 
 def test_a_partition_that_is_being_reassigned_is_left_alone(
     server: SimulatedKafkaServer, port: LeadersPort
 ) -> None:
-    """Broker 1 stays its first replica and is in sync; but what comes of the move is not ours to say."""
+    """Broker 1 stays its first replica and is in sync; but the result of the move is not ours to predict."""
     server.do(lambda cluster: cluster.controller.reassign("led", 0, [1, 2, 3]))
     assert port.observe(["led-0"]).able["led-0"] == frozenset()
     assert refused(port.request_transfers(ELECTED, {"led-0": "1"})) == {
@@ -145,7 +149,7 @@ def test_a_partition_that_is_being_reassigned_is_left_alone(
 
 
 def test_a_missing_partition_is_reported(server: SimulatedKafkaServer, port: LeadersPort) -> None:
-    """Deleted since the plan: left out of what is seen, and refused."""
+    """Deleted since the plan: left out of the observation, and rejected."""
     server.do(lambda cluster: cluster.controller.delete_topic("alone"))
     assert port.observe(["alone-0"]).masters == {}
     assert refused(port.request_transfers(ELECTED, {"alone-0": "3"})) == {"alone-0": "is not there any more"}
@@ -159,7 +163,7 @@ def test_names_of_topics_may_have_hyphens() -> None:
 def test_elections_come_a_few_at_a_time(
     server: SimulatedKafkaServer, port: LeadersPort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No request asks for more than two; one partition is on its way elsewhere, and is told beforehand."""
+    """No request exceeds two; one partition is in transfer, and is reported beforehand."""
     server.do(lambda cluster: cluster.controller.reassign("led", 3, [1, 2]))
     groups, asked = [f"led-{number}" for number in range(PARTITIONS)], []
     elect = port._kafka.elect_preferred

@@ -36,13 +36,13 @@ def test_a_leader_is_a_master_and_the_preferred_replica_alone_able() -> None:
 
 @pytest.mark.parametrize("state", ["dead", "draining", "no_leaders"])
 def test_a_preferred_replica_that_may_not_lead_is_not_able(state: str) -> None:
-    """It is gone, or is to lead nothing: though the last look had it in sync."""
+    """It is missing or demoted, though it was in sync at the last observation."""
     assert group(partition("led", 0, [2, 3], leader=3), b2=state).able == ()
     assert group(partition("led", 0, [3, 2], leader=2), b2=state).able == (2,)
 
 
 def test_a_preferred_replica_that_is_out_of_sync_is_not_able() -> None:
-    """It came back a moment ago, and has not caught up; others that have cannot be elected."""
+    """It returned recently, and has not caught up; others that have cannot be elected."""
     assert group(partition("led", 0, [2, 3, 1], leader=3, in_sync=[3, 1])).able == ()
 
 

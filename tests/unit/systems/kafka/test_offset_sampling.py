@@ -84,7 +84,7 @@ def test_a_reading_that_takes_too_long_for_a_rate_is_sampled_again(
 def test_a_torn_table_does_not_stop_sampling(
     published: PublishedRouting, head: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said; the table before counts, or the plain hash over what the torn text says."""
+    """It is reported; the previous table applies, or the plain hash by the fields of the torn text."""
     written: list[Any] = []
     monkeypatch.setattr(records, "topic_records", lambda *_: None)
     monkeypatch.setattr(records, "counted", lambda *_: ({}, [], []))

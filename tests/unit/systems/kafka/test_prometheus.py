@@ -68,7 +68,7 @@ def test_an_endpoint_is_scraped(serve: Serve) -> None:
 
 
 def test_a_failing_endpoint_is_one_reason(serve: Serve) -> None:
-    """A refusal, a dead port, something that is not HTTP: each says what it was."""
+    """A rejection, a dead port, a server without HTTP: each with its own message."""
     with pytest.raises(RequestError, match="answers 503"):
         scrape(full_url(serve(body("no", 503))), 5.0)
     with socket.socket() as closed:

@@ -77,7 +77,7 @@ def test_a_port_that_does_not_answer_times_out(mute_port, protocol):
     "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", -1), b"\0\0\0\x05hello"]
 )
 def test_another_server_on_that_port_is_reported(answer):
-    """An operator who names a web server's port, or one that hangs up, is told that it is no Kafka."""
+    """The port of a web server, or one that closes the connection, is reported as no Kafka."""
     with _answering(answer) as port, pytest.raises(ConnectError, match="does not speak Kafka over PLAINTEXT"):
         reach(KafkaConnection((f"127.0.0.1:{port}",)))
 

@@ -61,7 +61,7 @@ def test_password_from_the_environment_precedes_the_file(tmp_path):
 
 
 def test_a_password_is_taken_as_it_is_written():
-    """One that looks like a number, a list or a text in quotes is none of these."""
+    """A value that resembles a number, a list or a quoted text is a text."""
     for word in ("1234", "true", '"quoted"', "a,b"):
         assert connection_from_table(SCRAM, {"TRIMTAB_KAFKA_PASSWORD": word}).password == word
 
@@ -106,7 +106,7 @@ def test_relative_files_count_from_the_settings_file(tmp_path):
     ],
 )
 def test_invalid_settings_are_rejected_with_a_remedy(table, said, tmp_path):
-    """A slip in the table is told by name before anything is tried."""
+    """An error in the table is reported by name before any connection."""
     with pytest.raises(SettingsError) as caught:
         connection_from_table(table, {}, tmp_path)
     assert said in str(caught.value)
@@ -126,7 +126,7 @@ def test_own_keys_are_left_alone():
 
 
 def test_a_missing_certificate_is_reported_by_path(tmp_path):
-    """The path in the message is the one that was looked at."""
+    """The path in the message is the one that was opened."""
     table = {"bootstrap": "b:1", "security_protocol": "SSL", "tls_ca": "ca.pem"}
     with pytest.raises(SettingsError, match=str(Path(tmp_path / "ca.pem"))):
         connection_from_table(table, {}, tmp_path)

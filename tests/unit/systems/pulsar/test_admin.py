@@ -49,7 +49,7 @@ def redirect(url: str) -> httpx.Response:
 
 
 def test_answers_become_values():
-    """Each call gives plain values, whatever else a newer Pulsar adds to its answers."""
+    """Each call returns plain values, whatever a newer Pulsar adds to its answers."""
     answers = {
         "/admin/v2/brokers/leaderBroker": {"serviceUrl": "http://b2:8080", "brokerId": "b2:8080", "new": 1},
         "/admin/v2/brokers/c1/b1:8080/ownedNamespaces": {
@@ -153,7 +153,7 @@ def test_split_sends_positions_and_repeats_its_body_after_a_redirect():
 
 
 def test_redirects_in_circles_end():
-    """Two brokers that each believe the other to be the leader: told, and worth another try later."""
+    """Two brokers that each name the other as leader: reported, and retried later."""
     path = "/admin/v2/brokers/leaderBroker"
     answers = {
         f"b1:8080{path}": redirect(f"http://b2:8080{path}"),
@@ -193,7 +193,7 @@ def test_the_token_does_not_go_to_strangers(target: str):
 
 
 def test_tls_is_never_left():
-    """A redirect from https to http would show the token to everybody on the way."""
+    """A redirect from https to http would reveal the token."""
     answers = {"/admin/v2/brokers/leaderBroker": redirect("http://b2:8080/admin/v2/brokers/leaderBroker")}
     with pytest.raises(PulsarAdminError, match=r"not followed"):
         admin(cluster(answers), "https://b1:8443", token="secret").leader()
@@ -216,7 +216,7 @@ def test_a_brokers_address_with_tls_is_learned_from_its_redirect():
 
 
 def test_a_redirect_to_a_dead_owner_is_worth_another_try():
-    """Until its session ends everybody believes in it."""
+    """Until its session expires it counts as alive."""
 
     def on(request: httpx.Request) -> httpx.Response:
         if request.url.host == "b2":
@@ -301,7 +301,7 @@ def test_a_read_is_repeated_if_a_persistent_connection_was_closed():
     ],
 )
 def test_each_error_status_has_its_remedy(status: int, said: str, transient: bool):
-    """What was asked, of whom, the broker's own reason, and what to do; no token in it."""
+    """Request, address, the broker's own reason, and the remedy; no token."""
     answers = {f"/admin/v2/namespaces/{BUNDLE}/unload": httpx.Response(status, json={"reason": "because"})}
     with pytest.raises(PulsarAdminError) as caught:
         admin(cluster(answers), token="hush").unload(BUNDLE)
@@ -393,7 +393,7 @@ def test_a_slow_response_times_out():
 
 
 def test_errors_of_the_operating_system_are_quoted():
-    """Nothing listens, no such host, TLS where none is spoken: each in its own words."""
+    """Nothing listens, no such host, TLS on a plain port: each with the system's message."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

@@ -125,7 +125,7 @@ def test_rows_have_exactly_the_declared_columns(server: PulsarAdminServer, tmp_p
 
 
 def test_a_dead_broker_never_loses_the_others(server: PulsarAdminServer) -> None:
-    """It is believed in until its session ends: a row that says so, and all the others' rows."""
+    """It counts as alive until its session expires: a row with that state, and all the others' rows."""
     before = sample(server)
     dead = server.ids[1]
     server.kill(dead)
@@ -158,7 +158,7 @@ def test_a_slow_broker_costs_its_own_rows_only(server: PulsarAdminServer) -> Non
 
 
 def test_no_broker_answers(server: PulsarAdminServer) -> None:
-    """Then there is no tick at all, and it is said why."""
+    """Then there is no tick at all, with the reason."""
     collector = opened(server)
     for one in server.ids:
         server.kill(one)
@@ -180,7 +180,7 @@ def test_a_token_is_sent_and_a_wrong_one_is_reported() -> None:
 
 
 def test_a_bundle_that_has_just_moved_has_its_new_owner(server: PulsarAdminServer) -> None:
-    """Reports lag by up to a minute; what is owned is asked anew, and topics tell its load."""
+    """Reports lag by up to a minute; ownership is read again, and topics supply its load."""
     bundle = bundle_holding(server, ORDERS)
     old = server.cluster.owners[bundle]
     new = next(one for one in server.ids if one != old)
@@ -283,7 +283,7 @@ def test_an_impossible_value_is_left_out_and_counted(
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), "7", None])
 def test_a_bundle_with_a_figure_that_cannot_be_stays_listed(server: PulsarAdminServer, value: object) -> None:
-    """Its figures are one sample; its owner is known all the same, and its topics tell its load."""
+    """Its figures are one sample; its owner is still known, and its topics supply its load."""
     bundle = bundle_holding(server, ORDERS)
     owner = server.cluster.owners[bundle]
     server.cluster.brokers[owner].alter = lambda report: changed(
@@ -303,7 +303,7 @@ def test_a_bundle_with_a_figure_that_cannot_be_stays_listed(server: PulsarAdminS
 
 @pytest.mark.parametrize("stats", [None, [], "none"])
 def test_a_report_without_bundles_still_counts_as_one(server: PulsarAdminServer, stats: object) -> None:
-    """A partial report: what is owned and what topics carry comes from elsewhere."""
+    """A partial report: ownership and topics' load come from other endpoints."""
     bad = server.ids[0]
     server.cluster.brokers[bad].alter = lambda report: report | {"lastStats": stats, "bundles": stats or None}
     found = sample(server)
@@ -438,7 +438,7 @@ def test_metrics_replace_statistics_that_are_not_authorized(server: PulsarAdminS
 
 
 def test_namespaces_may_not_be_listed(server: PulsarAdminServer) -> None:
-    """Then those that somebody owns a bundle of are asked one by one."""
+    """Then the owners of bundles are queried one by one."""
     server.faults.append(Fault("GET", "/tenants", Trouble.REFUSED, status=403))
     found = sample(server)
     assert [row["namespace"] for row in rows(found, "pulsar_namespace")] == [NAMESPACE]
@@ -446,7 +446,7 @@ def test_namespaces_may_not_be_listed(server: PulsarAdminServer) -> None:
 
 
 def test_a_missing_leader_is_reported(server: PulsarAdminServer) -> None:
-    """While one is elected nobody is, and everything else is told."""
+    """During an election there is none, and everything else is recorded."""
     server.faults.append(Fault("GET", "leaderBroker", Trouble.REFUSED, status=404))
     found = sample(server)
     assert all("is_leader" not in row for row in rows(found, "pulsar_broker"))
@@ -473,7 +473,7 @@ def test_topics_may_be_left_out(server: PulsarAdminServer) -> None:
 def test_brokers_of_one_host_that_report_the_same_count_by_declared_capacity(
     server: PulsarAdminServer,
 ) -> None:
-    """All three say 20 of 200: the host's. Their reports stay as they are; rows and a sentence say so."""
+    """All three report 20 of 200: the host's. Their reports are unchanged; rows and a sentence state it."""
     capacity = CapacitySettings(
         network_in_bytes_per_second=1e6, brokers={server.ids[0]: {"network_in_bytes_per_second": 2e6}}
     )
@@ -514,7 +514,7 @@ def test_the_extensible_manager_has_no_report_and_nothing_is_lost_for_it() -> No
 
 
 def test_a_recording_equals_the_lake(server: PulsarAdminServer, tmp_path: Path) -> None:
-    """`--record` and the lake tell the same ticks, bit for bit, and a recording is continued."""
+    """`--record` and the lake contain the same ticks, bit for bit, and a recording is continued."""
     path = tmp_path / "reports.jsonl"
     raw = tmp_path / "bundles/raw"
     collector = opened(server)

@@ -18,7 +18,7 @@ BUNDLES = (
 
 
 def test_the_newest_report_of_each_broker_counts_and_a_dead_one_has_none():
-    """An empty message says that its broker has gone."""
+    """An empty message means that its broker has left."""
     latest = LatestValues()
     latest.update("b1:8080", b'{"updatedAt": 1}')
     latest.update("b1:8080", BROKER)

@@ -81,7 +81,7 @@ def test_relative_files_count_from_the_settings_file(tmp_path: Path):
     ],
 )
 def test_invalid_settings_give_one_sentence(table: dict[str, object], said: str):
-    """Every refusal names the setting and what to write instead, and shows no secret."""
+    """Every error names the setting and the remedy, and contains no secret."""
     with pytest.raises(SettingsError) as caught:
         pulsar_connection_from_table(table, {})
     assert said in str(caught.value)

@@ -24,7 +24,7 @@ def test_control_groups_are_recognised_by_their_differences():
 
 
 def test_brokers_that_have_just_been_started_are_not_taken_at_their_word():
-    """One has looked at the host before the load came, the others after; all look alike a minute later."""
+    """One sampled the host before the load, the others after; all are equal a minute later."""
     source = UsageSource("auto")
     begun = {"h:1": (0.0, 200.0), "h:2": (134.2, 200.0), "h:3": (135.5, 200.0)}
     assert set(source.of(begun, 0.0).values()) == {DECLARED}
@@ -46,7 +46,7 @@ def test_each_host_is_evaluated_by_itself():
 
 
 def test_a_step_of_load_does_not_change_the_judgement():
-    """Brokers look once a minute, each at its own second: figures of one host differ for a while."""
+    """Brokers sample once a minute, each at its own second: figures of one host differ for a while."""
     source = UsageSource("auto")
     source.of(ALIKE, 0.0)
     step = {"h:1": (190.0, 200.0), "h:2": (134.2, 200.0), "h:3": (135.5, 200.0)}
@@ -56,7 +56,7 @@ def test_a_step_of_load_does_not_change_the_judgement():
 
 
 def test_figures_that_stay_apart_are_the_brokers_own():
-    """An idle cluster with control groups looks like one host's until its load comes."""
+    """An idle cluster with control groups resembles one host until its load starts."""
     source = UsageSource("auto")
     idle = dict.fromkeys(OWN, (0.2, 30.0))
     assert set(source.of(idle, 0.0).values()) == {DECLARED}

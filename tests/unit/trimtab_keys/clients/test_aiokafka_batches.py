@@ -102,7 +102,7 @@ def test_an_expired_batch_is_not_sent() -> None:
 
 
 def test_an_expired_batch_is_not_resent_and_numbers_restart() -> None:
-    """It may have been appended: nobody knows which number brokers expect of that id."""
+    """It may have been appended: the broker's next expected number is unknown."""
 
     async def story(place: Place) -> None:
         old = await place.sent()

@@ -18,7 +18,7 @@ FOLLOWING = RoutingConfig({}, ordering=OrderingConfig(delivery_seconds=10, gap_s
 @pytest.mark.parametrize("acks", ["all", -1, "-1"])
 @pytest.mark.parametrize("idempotent", [True, "true"])
 def test_a_producer_that_keeps_its_promises_is_taken(acks: object, idempotent: object) -> None:
-    """In the words of each client; a delivery time-out may be as long as is said, and shorter."""
+    """In the terms of each client; a delivery time-out may have the stated value, or less."""
     for delivery_ms in (1.0, 10_000.0):
         check_producer_config(acks, idempotent, delivery_ms, None, None, FOLLOWING)
 
@@ -62,7 +62,7 @@ def test_a_partitioner_that_places_keys_elsewhere_is_refused() -> None:
 @pytest.mark.parametrize("auto_commit", [False, "false"])
 @pytest.mark.parametrize("reset", ["earliest", "smallest", "beginning"])
 def test_a_consumer_that_keeps_its_promises_is_taken(auto_commit: object, reset: object) -> None:
-    """In the words of each client."""
+    """In the terms of each client."""
     check_consumer_config(auto_commit, reset)
 
 
@@ -76,7 +76,7 @@ def test_a_consumer_that_keeps_its_promises_is_taken(auto_commit: object, reset:
     ],
 )
 def test_a_consumer_that_does_not_is_refused(auto_commit: object, reset: object, told: str) -> None:
-    """Commits would say too much, or records be skipped silently."""
+    """Commits would include unprocessed records, or records be skipped silently."""
     with pytest.raises(SettingsError, match=f"^{told}"):
         check_consumer_config(auto_commit, reset)
 

@@ -83,7 +83,7 @@ def test_both_partitioners_of_the_java_client_are_taken(
 def test_a_producer_that_could_not_keep_order_is_refused(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In librdkafka's words."""
+    """In librdkafka's terms."""
     with pytest.raises(SettingsError):
         made(config, monkeypatch)
 
@@ -267,7 +267,7 @@ class Stuck:
 
 
 def test_routes_change_when_no_record_is_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One whose partition was looked up before goes to the old place: fences would not know of it."""
+    """A record with an earlier partition lookup goes to the old place: fences would not include it."""
     batches = Batches(monkeypatch)
     batches.producer.produce("orders", b"0", COLD)
     stuck = Stuck(batches.producer, COLD)
@@ -347,7 +347,7 @@ class Settled:
 @pytest.mark.parametrize("waited", [False, True])
 @pytest.mark.parametrize("age_seconds", [1.0, 121.0])
 def test_a_late_acknowledgement_is_reported_as_an_error(waited: bool, age_seconds: float) -> None:
-    """By the client's clock; of a record that had to wait, by ours from before."""
+    """By the client's clock; for a delayed record by ours, from before."""
     sending = OrderedProducer(OrderedSender(3), "p", 1.0)
     stamp = Stamp(1, ((0, 7),), 7)
     header = module._header_type(sending)(sending.header(stamp)[1])

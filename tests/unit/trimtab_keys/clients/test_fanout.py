@@ -156,7 +156,7 @@ def figures(count: int) -> dict[str, float]:
     ],
 )
 def test_the_page_states_the_cost_of_idle_processes(count: int, expected: dict[str, float]) -> None:
-    """Computed by the code that they run; nobody reads a heartbeat, whatever their number."""
+    """Computed by the code of the processes; heartbeats are not read, whatever their number."""
     found = figures(count)
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=0.05), name
@@ -171,7 +171,9 @@ def test_heartbeats_stay_at_their_bound_in_between(count: int) -> None:
 
 
 def test_processes_that_join_and_leave_change_the_interval_of_the_others() -> None:
-    """1,000 join 20, and go again: within three long intervals all is as it was, and nobody was overdue."""
+    """1,000 join 20, and leave again: within three long intervals all is as before, and no process was
+    overdue.
+    """
     world = steady(20)
     few = world.processes[:]
     assert {one.follower.intervals.every_seconds for one in few} == {3}
@@ -184,7 +186,7 @@ def test_processes_that_join_and_leave_change_the_interval_of_the_others() -> No
 
 
 def test_a_new_table_is_reported_immediately_at_any_interval() -> None:
-    """Whoever publishes waits for that; it costs one heartbeat of each process."""
+    """A publisher waits for that; it costs one heartbeat of each process."""
     world = steady(1000)
     world.version = 1
     world.asked.clear()
@@ -205,7 +207,7 @@ def test_an_interval_holds_from_the_heartbeat_that_names_it() -> None:
 
 
 def test_offsets_that_restart_are_no_crowd() -> None:
-    """The topic of tables was deleted and made anew."""
+    """The topic of tables was deleted and recreated."""
     intervals = RequestIntervals(3.0)
     for offset, at in ((10_000, 0.0), (10, 3.0), (20, 6.0)):
         intervals.appended(offset, at)

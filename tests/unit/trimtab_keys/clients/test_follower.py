@@ -45,7 +45,7 @@ def beat() -> ClientHeartbeat:
 
 
 def test_tables_are_read_under_any_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions that come faster than they are answered keep nobody from following a table."""
+    """Requests that arrive faster than they are answered do not delay tables."""
     monkeypatch.setattr(module, "MetadataConnection", Side)
     looks = threading.Semaphore(0)
 
@@ -139,7 +139,7 @@ def test_a_missing_topic_of_tables_is_checked_rarely() -> None:
 
 
 def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_same() -> None:
-    """Tables are followed; that nobody sees who follows them is told."""
+    """Tables are followed; missing heartbeats are reported."""
     side = Tables(1)
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 3)))
     follower, now = following(side)
@@ -154,7 +154,7 @@ def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_sa
 
 
 def test_a_table_with_an_added_partition_refreshes_the_topic_immediately() -> None:
-    """However seldom that is done else: nobody could follow the table before."""
+    """However rare the refresh is otherwise: the table could not be followed before."""
     side = Tables(2)
     follower, now = following(side)
     follower._poll_and_report()
@@ -169,7 +169,7 @@ def test_a_table_with_an_added_partition_refreshes_the_topic_immediately() -> No
 
 
 def test_brokers_that_do_not_answer_are_not_called_at_each_turn(caplog: pytest.LogCaptureFixture) -> None:
-    """All processes would, five times a second each; that they do not answer is told until they do."""
+    """All processes would call, five times a second each; the failure is reported until it ends."""
     side = Tables(2)
     follower, now = following(side)
     follower._poll_and_report()
@@ -188,7 +188,7 @@ def test_brokers_that_do_not_answer_are_not_called_at_each_turn(caplog: pytest.L
 
 
 def test_a_member_that_rejoined_is_reported_immediately() -> None:
-    """Whoever publishes knows it by that id alone, and takes another one for a member without guard."""
+    """A publisher knows the member by that id alone, and takes another one for an unguarded member."""
     side, member = Tables(2), ["m1"]
 
     def beat_of_member() -> ClientHeartbeat:
@@ -204,7 +204,7 @@ def test_a_member_that_rejoined_is_reported_immediately() -> None:
 
 
 def test_heartbeats_that_are_too_rare_are_refused() -> None:
-    """Whoever publishes waits for five of them before it takes a process for gone."""
+    """A publisher waits for five of them before it considers a process gone."""
     with pytest.raises(
         SettingsError, match=r"RoutingConfig.heartbeat_interval_seconds is 30, expected 20 at most"
     ):

@@ -69,7 +69,7 @@ def test_kafka_python() -> None:
 
 
 def test_kafka_python_fails_within_the_time_limit() -> None:
-    """And waits no longer than it is told to."""
+    """And waits no longer than the limit."""
     one = sending()
     batch, given = promised(one, in_time())
     with pytest.raises(KafkaTimeoutError, match="Timeout after waiting"):

@@ -105,7 +105,7 @@ def test_the_first_reading_is_there_when_it_is_made(cluster: Cluster) -> None:
 def test_a_reading_that_fails_leaves_the_last_one_in_force(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Set anew, so that what producers counted is dropped; said once, as is that it can be read again."""
+    """Reset, so the producer's own counts are dropped; reported once, as is the recovery."""
     load = begun(cluster, interval_seconds=0.01)
     first = load.load
     cluster.trouble = KafkaConnectionError("no broker")
@@ -142,7 +142,7 @@ def test_a_partition_is_added_on_request(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("told", ["commits", "no members"])
 def test_a_partition_counts_as_read_by_commits_if_members_are_unknown(cluster: Cluster, told: str) -> None:
-    """Of a group of the newer protocol brokers tell no members to this client."""
+    """For a group of the newer protocol brokers report no members to this client."""
     load = begun(cluster)
     cluster.offsets.append(0)
     if told == "commits":
@@ -157,7 +157,7 @@ def test_a_partition_counts_as_read_by_commits_if_members_are_unknown(cluster: C
 def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Sixty seconds from one to the next, five partitions at most, which is said once."""
+    """Sixty seconds between additions, five partitions at most, which is reported once."""
     cluster.members_have = None
     load = begun(cluster)
     for after, count in ((0, 4), (59, 4), (1, 5), (60, 5), (60, 5)):
@@ -171,7 +171,7 @@ def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
 
 
 def test_none_is_added_while_one_is_not_read_yet(cluster: Cluster) -> None:
-    """However long consumers take for it, and whoever asks."""
+    """However long consumers take for it, and whichever client requests it."""
     load = begun(cluster)
     load.request_partition(3)
     load.refresh()
@@ -183,7 +183,7 @@ def test_none_is_added_while_one_is_not_read_yet(cluster: Cluster) -> None:
 
 
 def test_one_that_another_producer_added_counts_as_well(cluster: Cluster) -> None:
-    """It is seen before one is added, and the time to the next begins with it."""
+    """It is observed before one is added, and the time to the next starts with it."""
     cluster.members_have = None
     load = begun(cluster)
     cluster.offsets.append(0)
@@ -222,7 +222,7 @@ def test_a_client_that_does_not_know_all_partitions_is_ignored(cluster: Cluster)
 
 
 def test_none_is_added_without_leave(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """By default no partition is added to anybody's topic."""
+    """By default no partition is added to any topic."""
     load = begun(cluster, max_partitions=0)
     load.request_partition(3)
     load.refresh()
@@ -321,7 +321,7 @@ def test_settings_out_of_their_range_are_refused(given: dict[str, Any], told: st
 
 
 def test_an_added_partition_is_logged(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Partitions can never be removed: whoever reads logs has to find it."""
+    """Partitions can never be removed, so the addition is logged."""
     load = begun(cluster)
     load.request_partition(3)
     with caplog.at_level(logging.WARNING):

@@ -96,7 +96,7 @@ def test_stamps_of_another_stream_are_ignored(monkeypatch: pytest.MonkeyPatch) -
 def test_a_stamp_that_cannot_be_read_keeps_no_gap_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One header that somebody forged, or a newer version wrote, and no search would ever end."""
+    """With a forged header, or one of a newer version, no search would end."""
     newer = msgspec.msgpack.encode((2, "id"))
     for header in (b"forged", newer):
         assert searched([written(0, header), stamped(1, 3)], monkeypatch) == 3
@@ -124,7 +124,7 @@ def member(**partitions: list[int]) -> dict[str, Any]:
 
 
 def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two members have three of ours; one waits for its share; a group without members tells nothing."""
+    """Two members have three partitions; one waits for its share; a group without members has no figure."""
     side = MetadataConnection({}, "t")
     two = [member(t=[0, 2], u=[7]), member(t=[1]), {"member_id": "w", "member_assignment": None}]
     monkeypatch.setattr(side, "_request", lambda: Admin(two))
@@ -136,7 +136,7 @@ def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.Monkey
 
 
 def test_tables_are_read_by_long_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends are asked for once; then a request waits at the broker. Heartbeats lie in another partition."""
+    """Ends are read once; then a request waits at the broker. Heartbeats are in another partition."""
     made: list[Any] = []
 
     class Tables:
@@ -179,7 +179,7 @@ def test_tables_are_read_by_long_polling(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_heartbeat_is_written_to_a_partition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And its offset comes back."""
+    """And its offset is returned."""
     sent: list[Any] = []
 
     class Writer:

@@ -71,14 +71,14 @@ def receive(receiving: OrderedConsumer, records: range) -> None:
 
 
 def test_a_partition_that_fills_in_its_first_step_is_paused(receiving: OrderedConsumer) -> None:
-    """What a client does with a partition that has just come nobody knows: it is told, once."""
+    """The client's state of a new partition is unknown: it is paused once."""
     receive(receiving, range(10))
     assert receiving.flow() == ([0], [1])
     assert receiving.flow() == ([], [])
 
 
 def test_a_partition_is_resumed_once_it_has_room(receiving: OrderedConsumer) -> None:
-    """Paused as it fills, resumed as it has room again, and nothing said in between."""
+    """Paused when full, resumed with free space, and no call in between."""
     assert receiving.flow() == ([], [0, 1])
     receive(receiving, range(10))
     assert receiving.flow() == ([0], [])
@@ -112,7 +112,7 @@ def handled(receiving: OrderedConsumer) -> list[object]:
 def test_a_stamp_of_a_newer_version_ends_the_consumer_before_it(
     receiving: OrderedConsumer, handled: list[object]
 ) -> None:
-    """Whoever steps on would commit the record behind it, and with that this one."""
+    """Continuing would commit the record behind it, and with that this one."""
     receiving.received(0, 0, b"k", (), "before")
     receiving.turn()
     assert receiving.commits == {0: 1, 1: 0}
@@ -173,7 +173,7 @@ def test_of_several_stamps_the_last_counts(receiving: OrderedConsumer, handled: 
 def test_a_copy_with_its_stamp_has_no_effect_and_is_reported(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One tool copies a record before it took effect, and one afterwards; log and counts say so."""
+    """One tool copies a record before it took effect, and one afterwards; log and counts report it."""
     receiving.received(0, 0, b"k", stamped(Stamp(1, (), 2)), "second")
     receiving.received(1, 0, b"k", stamped(Stamp(1, (), 2)), "its copy")
     receiving.received(0, 1, b"k", stamped(Stamp(1, (), 1)), "first")
@@ -232,7 +232,9 @@ def test_a_stamp_of_another_topic_is_not_believed(
 def test_a_foreign_header_blocks_no_consumer(
     receiving: OrderedConsumer, handled: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever may write to the topic could end all of its groups; the record keeps its partition's order."""
+    """Otherwise anyone who may write to the topic could end all of its groups; the record keeps its
+    partition's order.
+    """
     receive(receiving, range(1))
     receiving.received(0, 1, b"k", [(HEADER, b"forged")], "waits behind its group")
     receiving.received(1, 0, b"k", [(HEADER, b"forged")], "free")
@@ -273,7 +275,7 @@ def test_held_records_are_reported(
 def test_a_handler_that_fails_is_reported_with_its_record(
     receiving: OrderedConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each member of the group would end by it: whoever looks into the log finds the record at once."""
+    """Each member of the group would end by it: the log names the record."""
 
     def handler(message: object) -> None:
         raise ValueError("no such account")

@@ -109,7 +109,7 @@ def test_only_keys_whose_route_changes_wait() -> None:
 
 
 def test_a_send_waits_no_longer_than_its_limit() -> None:
-    """A flush that does not end, whatever it was told, is given up, and the record goes by the old table."""
+    """A flush without an end is given up, and the record follows the old table."""
     one, client = sending(switch_seconds=0.2), Client()
     client.let.clear()
 
@@ -195,7 +195,7 @@ def failures(one: OrderedProducer, count: int) -> None:
 
 
 def test_a_client_that_always_rejects_is_called_once_for_each_failure() -> None:
-    """In each turn again; in between the thread has tables to read and heartbeats to tell."""
+    """In each turn again; in between the thread reads tables and sends heartbeats."""
     one, client = sending(), Refusing()
     one.follow(SPLIT, client, ends)
     failures(one, 3)
@@ -220,14 +220,14 @@ def test_a_client_that_rejects_slowly_is_called_for_a_limited_time(monkeypatch: 
 
 
 def test_a_late_acknowledgement_does_not_count_as_delivery() -> None:
-    """Of a process that slept, a socket still held the request: consumers had gone on without it."""
+    """A suspended process still had the request in a socket: consumers had continued without it."""
     one = sending()
     assert one.late(119) is None
     assert "expected within 120 s (delivery_seconds)" in str(one.late(121))
 
 
 def test_ends_that_cannot_be_read_leave_the_old_table() -> None:
-    """The change is given up, nobody waits, and it is tried again."""
+    """The change is cancelled, no sender waits, and it is retried."""
 
     def broken(_: Sequence[int]) -> dict[int, int]:
         raise OSError("away")

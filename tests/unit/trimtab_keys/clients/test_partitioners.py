@@ -54,7 +54,7 @@ def test_kafka_python_3_asks_an_object() -> None:
 def test_topics_of_different_counts_alternate_and_each_keeps_its_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A policy by load that began anew at each record would send all of a key to one place of two."""
+    """A policy by load that restarted at each record would send all of a key to one of two places."""
     made: list[int] = []
 
     def view(count: int) -> PartitionLoadView:
@@ -115,7 +115,7 @@ LEAST = KeyPolicyInputs(ipooa=IpooaSettings(candidate="least"))
 def test_a_policy_that_needs_load_is_refused_without(
     kind: type[PolicyPartitioner], given: KeyPolicyInputs | None
 ) -> None:
-    """It would be the plain hash, and nobody would know."""
+    """It would silently be the plain hash."""
     with pytest.raises(SettingsError, match=r"policy 'ipooa' goes by the load .*give load=LiveLoad"):
         kind("ipooa", given)
 
@@ -211,7 +211,7 @@ def test_a_partitioner_by_load_is_for_its_topic_alone() -> None:
 
 
 def test_kafka_python_3_refreshes_metadata_after_a_partition_was_added() -> None:
-    """Once for each observation, until it knows; by itself it would look after five minutes."""
+    """Once for each observation, until it knows; by itself it would refresh after five minutes."""
     load, asked, known = Load(0, 0, 0, 0), [], {0, 1, 2, 3}
     cluster = ClusterMetadata(bootstrap_servers="localhost:1")
     cluster.partitions_for_topic = lambda _: known

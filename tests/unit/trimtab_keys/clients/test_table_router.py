@@ -110,7 +110,7 @@ def test_a_table_of_another_base_is_not_followed() -> None:
 
 
 def test_a_table_of_more_partitions_than_there_are_is_not_followed() -> None:
-    """Its topic was made anew, or it was made for another."""
+    """Its topic was recreated, or it was made for another."""
     guide = TableRouter(RoutingConfig({}), "t", "c", Client())
     told = turn(guide, RoutingTable(1, 3, 5, {}, {b"hot": Route((4,))}))
     assert "names 5 partitions, the topic has 3" in str(told)
@@ -118,7 +118,7 @@ def test_a_table_of_more_partitions_than_there_are_is_not_followed() -> None:
 
 
 def test_added_partitions_without_a_table_are_reported_with_both_remedies() -> None:
-    """Whoever starts anew would divide by more; it cannot know, and this one can."""
+    """A new process would divide by more; it cannot know, and this one can."""
     guide = TableRouter(RoutingConfig({}), "t", "c", Client())
     assert turn(guide, None) is None
     told = str(turn(guide, None, partitions=4))

@@ -125,7 +125,7 @@ def test_the_first_candidate_that_is_not_over_takes_the_record() -> None:
 
 
 def test_equal_candidates_are_drawn() -> None:
-    """Partitions 1 to 3 hold nothing; the generator says which is first."""
+    """Partitions 1 to 3 are empty; the random generator decides which is first."""
     view = view_of([90, 0, 0, 0], [90, 0, 0, 0])
     draws = iter([0.9, 0.1, 0.5])
     assert OverloadOptimisation(IpooaSettings(candidate="least")).candidates(
@@ -148,7 +148,7 @@ def test_after_half_of_the_partitions_one_is_added() -> None:
 
 
 def test_without_a_spare_partition_the_least_loaded_of_those_tried_takes_it() -> None:
-    """0 has an ISC of 0.9, 4 of 0.925 and 3 of 0.89; another one is asked for, 2 is free and not tried."""
+    """0 has an ISC of 0.9, 4 of 0.925 and 3 of 0.89; another one is requested, 2 is free and not tried."""
     policy, view = overloaded("load")
     view.load[3], view.rate[3], view.load[4], view.rate[4] = 88, 90, 95, 90
     assert policy.choose(KEY, view, lambda: 0.5) == 3
@@ -157,7 +157,7 @@ def test_without_a_spare_partition_the_least_loaded_of_those_tried_takes_it() ->
 
 
 def test_equally_overloaded_ones_are_drawn() -> None:
-    """Everywhere more than anybody can do: each ISC is 1, and home does not take it all."""
+    """All loads exceed the capacity: each ISC is 1, and home does not receive everything."""
     taken = []
     for draw in (0.0, 0.5, 0.99):
         view = view_of([900.0] * 5, [900.0] * 5)
@@ -178,7 +178,7 @@ def test_tries_are_a_setting() -> None:
 
 
 def test_an_observation_computes_the_candidates_again() -> None:
-    """Similarities are computed once a look, not once a record."""
+    """Similarities are computed once per observation, not once per record."""
     policy, view = overloaded("load")
     assert policy.candidates(view, 0, lambda: 0.5)[0] == 4
     view.load[4] = view.rate[4] = 0

@@ -38,7 +38,7 @@ def lying(partitioner: str) -> dict[bytes, int]:
 
 @pytest.mark.parametrize("name", HASHES)
 def test_the_partitioner_of_a_client_is_recognised(name: str) -> None:
-    """Each key lies where its hash says, and no other known hash puts it there."""
+    """Each key is where its hash puts it, and no other known hash does."""
     found = lying(name)
     assert found == {key: HASHES[name](key) % PARTITIONS for key in KEYS}
     assert matching_partitioner(list(found.items()), PARTITIONS) == name

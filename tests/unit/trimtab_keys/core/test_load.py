@@ -57,7 +57,7 @@ def test_without_a_commit_records_since_the_first_reading_wait() -> None:
 
 
 def test_rates_are_smoothed() -> None:
-    """50 in two seconds are 25 a second, of which 1 - exp(-0.2) counts; then nothing comes."""
+    """50 in two seconds are 25 a second, of which 1 - exp(-0.2) counts; then no further records."""
     found = estimate()
     found.read(0.0, [0], {})
     found.read(2.0, [50], {})
@@ -125,7 +125,7 @@ def test_an_observation_replaces_counted_records() -> None:
 
 
 def test_partitions_beyond_the_base_are_spare_until_they_hold_records() -> None:
-    """The fourth holds some, by whomever; the fifth is offered to whoever asks."""
+    """The fourth is assigned to a member; the fifth is offered to every requester."""
     view = PartitionLoadView(3)
     view.observe(observation([1.0, 2.0, 3.0, 4.0, 0.0], in_use=4), 5)
     assert (len(view), view.spare, view.load[3], view.requested_partitions) == (4, 1, 4.0, 0)

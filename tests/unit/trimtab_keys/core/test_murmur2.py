@@ -29,7 +29,7 @@ def test_hashes_that_kafkas_own_test_expects(data: bytes, signed: int) -> None:
 
 @given(st.binary(max_size=400))
 def test_the_hash_is_that_of_the_python_client(data: bytes) -> None:
-    """Of any length, also beyond the words that are unpacked at once."""
+    """Of any length, also beyond the words unpacked in one step."""
     assert murmur2(data) == of_the_client(data)
 
 

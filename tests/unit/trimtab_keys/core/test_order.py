@@ -90,7 +90,7 @@ def test_a_fence_is_dropped_only_by_offsets_in_effect() -> None:
 
 
 def test_a_fence_in_an_added_partition_waits_for_a_table_that_names_it() -> None:
-    """One that was made before the partition came has no offset of it."""
+    """A table from before the addition has no offset of it."""
     sender = OrderedSender(4)
     moved = RoutingTable(1, 4, 5, {}, {KEY: Route((4,))})
     sender.adopt_table(moved, 0.0)
@@ -108,7 +108,7 @@ def test_a_fence_in_an_added_partition_waits_for_a_table_that_names_it() -> None
 
 
 def test_a_new_run_waits_for_the_last_runs_records_of_a_split_key() -> None:
-    """The route was settled before that run's last records: of those the table says nothing."""
+    """The route was settled before that run's last records: the table does not cover them."""
     sender = OrderedSender(4)
     sender.adopt_table(table(7, 1, 2), 0.0)
     places = sorted({HOME, 1, 2})
@@ -244,7 +244,7 @@ def test_a_record_at_a_fence_holds_only_its_group() -> None:
 
 
 def test_sequences_are_released_in_turn() -> None:
-    """The mark of a stream is asked for first; a record that took effect elsewhere is done with."""
+    """The checkpoint of a stream is read first; a record in effect elsewhere is finished."""
     receiver = OrderedReceiver()
     receiver.assigned(0, 0)
     stream = ("p", b"k", 1)
@@ -310,7 +310,7 @@ def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
 
 
 def test_a_fence_beyond_a_truncated_log_is_awaited_until_its_end_is_known() -> None:
-    """A fence at 9 in a log that ends at 6: released when all six are committed, for whom it was asked."""
+    """A fence at 9 in a log that ends at 6: released when all six are committed, for the waiting record."""
     receiver = OrderedReceiver(OrderingConfig(fence_seconds=30))
     receiver.assigned(0, 0)
     receiver.arrived(0, 0, record(Stamp(1, ((3, 9),))), 0.0)

@@ -96,7 +96,7 @@ def test_adaptive_weighs_by_the_room_below_the_fullest() -> None:
 
 
 def test_pkg_takes_the_lighter_of_two_and_draws_among_equals() -> None:
-    """A key at home in 1 whose second choice is 3, of four partitions; 0 and 2 are empty, and not asked."""
+    """A key with home 1 and second choice 3, of four partitions; 0 and 2 are empty, and not considered."""
     key, policy = key_in(4, 1, 3), PartialKeyGrouping()
     assert policy.choose(key, view_of(0, 5, 0, 6), drawing(0.4)) == 1
     assert policy.choose(key, view_of(0, 6, 0, 5), drawing(0.9)) == 3
@@ -116,7 +116,7 @@ def test_space_saving_with_two_counters() -> None:
 
 
 def test_space_saving_bounds_every_count() -> None:
-    """Never too low, at most seen / counters too high, and nobody with more than that share is missing."""
+    """Never too low, at most observed / counters too high, and no key above that share is missing."""
     chance, exact = random.Random(5), dict.fromkeys(range(200), 0)
     sketch = SpaceSaving(20)
     for _ in range(5000):

@@ -36,7 +36,7 @@ def test_a_table_is_read_back_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_schema_accepts_written_tables() -> None:
-    """Whoever checks by the published schema agrees with us."""
+    """Validation by the published schema agrees with ours."""
     schema = Path(__file__).parents[4] / "docs" / "reference" / "keys-table-1.schema.json"
     validator = jsonschema.Draft202012Validator(json.loads(schema.read_text()))
     document = json.loads(table_bytes(TABLE))
@@ -45,7 +45,7 @@ def test_the_schema_accepts_written_tables() -> None:
 
 
 def test_a_table_of_before_offsets_stood_in_it_is_still_read() -> None:
-    """It tells of nothing that had taken effect, and its checksum is that of its own text."""
+    """It contains no offsets in effect, and its checksum is that of its own text."""
     before = PublishedTable("orders", "id", RoutingTable(1, 3, 3, {5: Route((0,))}))
     text = table_bytes(before)
     assert b"passed" not in text
@@ -78,7 +78,7 @@ def test_an_edited_table_is_refused(change: dict[str, object]) -> None:
 
 
 def test_a_table_of_another_topic_or_format_is_refused() -> None:
-    """Each refusal names what it found and what it expected."""
+    """Each error names the found and the expected value."""
     data = table_bytes(TABLE)
     with pytest.raises(InputError, match="topic is 'orders', expected 'sales': it is of another topic"):
         read_table(data, "t", "sales")
@@ -102,7 +102,7 @@ def test_a_table_of_another_topic_or_format_is_refused() -> None:
     ],
 )
 def test_routes_that_cannot_be_are_refused(route: dict[str, object], told: str) -> None:
-    """Also where the checksum is right: somebody else's program may have published it."""
+    """Also with a correct checksum: another program may have published it."""
     import hashlib
 
     from trimtab_common.documents import document_bytes
@@ -118,13 +118,13 @@ def test_routes_that_cannot_be_are_refused(route: dict[str, object], told: str) 
     st.dictionaries(st.integers(0, 1023), st.integers(0, 4).map(lambda p: Route((p,), (0,)))),
 )
 def test_any_table_is_read_back(keys: dict[bytes, Route], groups: dict[int, Route]) -> None:
-    """Whatever the keys are."""
+    """For any keys."""
     table = PublishedTable("t", "id", RoutingTable(1, 4, 5, groups, keys))
     assert read_table(table_bytes(table), "t") == table
 
 
 def test_a_heartbeat_is_read_back_and_damage_is_ignored() -> None:
-    """A process whose words cannot be read is not seen, and keeps nobody else from being seen."""
+    """A process with an unreadable heartbeat is ignored, and does not hide others."""
     beat = heartbeat.ClientHeartbeat(
         process="p1", role="consumer", client="aiokafka", topic="orders", topic_id="id", at=5.5, version=2,
         partitions=4, wrapped=True, group="g", member="m-1", assigned=[0, 3],

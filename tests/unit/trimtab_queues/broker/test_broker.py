@@ -172,7 +172,7 @@ def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
 
 
 def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
-    """The class is the task's name unless a label says otherwise."""
+    """The class is the task's name unless a label overrides it."""
 
     async def story() -> None:
         broker = BalancedBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
@@ -272,7 +272,7 @@ def test_policies_whose_workers_take_from_other_queues_are_rejected(
 
 
 def test_work_is_balanced_although_counts_are_not() -> None:
-    """One message of a hundred beside a hundred of one: least work left puts them on different queues."""
+    """One message of a hundred next to a hundred of one: least work left puts them on different queues."""
 
     async def story(policy: object) -> list[int]:
         broker = BalancedBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
@@ -298,7 +298,7 @@ def test_work_is_balanced_although_counts_are_not() -> None:
 
 
 def test_dispatch_inside_a_process_uses_current_counts() -> None:
-    """Nobody looks between two bursts: what was finished since the last message does not count."""
+    """No counts are read between two bursts: messages finished since the last one do not count."""
 
     async def story() -> None:
         broker = BalancedBroker(queues=2, scheduling=None)
@@ -353,7 +353,7 @@ def test_messages_of_a_key_in_flight_are_counted_in_one_queue() -> None:
 
 
 def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
-    """The sender is told how large it is and what to do."""
+    """The sender learns its size and the remedy."""
 
     async def story() -> None:
         broker = BalancedBroker(queues=1)
@@ -493,7 +493,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
 
 
 def test_a_server_without_room_is_waited_for() -> None:
-    """It says so itself, and has nothing of the message; a sender that may wait is let in later."""
+    """Its error states this, and the queue has nothing of the message; a waiting sender is admitted later."""
 
     async def story() -> None:
         broker, refusals = BalancedBroker(queues=1, enqueue_timeout_seconds=None), 2

@@ -106,7 +106,7 @@ def test_messages_of_a_key_are_started_one_after_another() -> None:
 
 
 def test_a_suspect_runs_alone() -> None:
-    """It waits until all in work have ended, and nothing is begun beside it; others need not wait."""
+    """It waits until all current work has ended, and nothing starts beside it; others need not wait."""
 
     async def story() -> None:
         backend = Inherited([9])
@@ -130,7 +130,7 @@ def test_a_suspect_runs_alone() -> None:
 
 
 def test_a_worker_that_reconnects_keeps_its_queue_and_its_work() -> None:
-    """What was handed out and did not arrive comes first, keys in turn, and nothing twice."""
+    """Undelivered messages are first, keys in turn, and nothing twice."""
 
     async def story() -> None:
         backend = Inherited([9, 9])
@@ -169,7 +169,7 @@ def test_a_worker_that_reconnects_keeps_its_queue_and_its_work() -> None:
 
 
 def test_a_finished_message_with_a_pending_confirmation_is_not_started_again() -> None:
-    """The server is away when a message ends; its worker claims its queue before the end is told."""
+    """The server is away when a message ends; its worker claims its queue before the end is confirmed."""
 
     async def story() -> None:
         backend = Inherited([9])

@@ -12,7 +12,7 @@ DEFAULT = SchedulingSettings()
 
 
 def test_growth_is_inflow_minus_outflow_and_the_literal_variant_has_the_opposite_sign() -> None:
-    """20 s of work came in and 1 s was done in a window of a second: 19 a second."""
+    """20 s of work arrived and 1 s was done in a window of a second: 19 a second."""
     assert trend(20.0, 1.0, 1.0, 0.0, DEFAULT) == 19.0
     assert trend(20.0, 1.0, 1.0, 0.0, SchedulingSettings(trend_sign="literal")) == -19.0
     assert trend(20.0, 1.0, 2.0, 0.0, DEFAULT) == 9.5, "a window that was two seconds long"

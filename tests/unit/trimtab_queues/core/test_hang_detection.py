@@ -6,7 +6,7 @@ from trimtab_queues.core.scheduling import WorkerProgress
 
 
 def test_a_worker_that_finishes_nothing_hangs_after_the_limit() -> None:
-    """Ten seconds are the limit: on it nobody hangs; the first look begins the time."""
+    """The limit is ten seconds: at exactly ten no worker hangs; the first observation starts the time."""
     progress = WorkerProgress(10.0)
     assert progress.hanging(100.0, [5, 5], [1.0, 1.0]) == []
     assert progress.hanging(110.0, [5, 6], [1.0, 1.0]) == []
@@ -26,7 +26,7 @@ def test_long_messages_may_take_long() -> None:
 
 
 def test_a_worker_without_work_does_not_hang() -> None:
-    """The time begins with the first message after that; so it does where other queues are looked at."""
+    """The time starts with the first message after that, also if other queues are observed."""
     progress = WorkerProgress(10.0)
     assert progress.hanging(0.0, [3], [0.0]) == []
     assert progress.hanging(50.0, [3], [0.0]) == []

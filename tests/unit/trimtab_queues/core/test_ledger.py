@@ -22,7 +22,7 @@ def test_a_queue_is_open_until_it_is_full_and_again_when_something_is_done() -> 
 
 
 def test_marks_and_closing_are_apart() -> None:
-    """A scheduler that resumes a queue does not open one whose workers are gone."""
+    """A scheduler that resumes a queue does not open one without workers."""
     ledger = QueueLedger([2])
     ledger.close(0)
     ledger.pause(0)

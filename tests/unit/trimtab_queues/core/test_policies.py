@@ -54,7 +54,7 @@ def test_round_robin_waits_for_its_turn_and_the_marked_one_skips_paused_queues()
 
 
 def test_marked_round_robin_loses_no_turn_to_back_pressure() -> None:
-    """With all paused it says so, and goes on where it was."""
+    """With all paused it returns none, and continues from its position."""
     ledger = QueueLedger([9] * 3)
     policy = OpenRoundRobinQueue(ledger)
     assert policy.choose(1.0) == 0

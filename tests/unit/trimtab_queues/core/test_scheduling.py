@@ -65,7 +65,7 @@ def test_an_overloaded_queue_is_paused_and_gives_half_the_difference_to_the_ligh
 
 
 def test_after_the_move_queues_are_marked_again() -> None:
-    """The giver is open again; an answer that comes twice orders nothing."""
+    """The giver is open again; a duplicate answer orders nothing."""
     first = run(seen(0, 90, 4, 40), seen(1, 90, 4, 40))[0]
     schedule, orders = handle(first, MessagesMoved(0, 1, 43, 43.0), HUNDREDS)
     assert orders == (ResumeQueue(0),)
@@ -96,7 +96,7 @@ def test_a_queue_is_overloaded_by_forecast_work() -> None:
 
 
 def test_with_the_printed_sign_a_growing_queue_is_forecast_to_shrink() -> None:
-    """85 now and 1 more each second are 76 at the end by the print, and 94 as meant."""
+    """85 now and 1 more each second are 76 at the end by the literal formula, and 94 by the intended one."""
     facts = seen(0, 84, 4), seen(1, 85, 4, arrived=(1.0, 0.0))
     assert run(*facts, settings=replace(HUNDREDS, trend_sign="literal"))[1] == ()
     assert PauseQueue(0) in run(*facts)[1]
@@ -127,13 +127,13 @@ def test_after_a_cycle_without_overload_the_ends_meet_in_the_middle() -> None:
 
 
 def test_queues_that_are_all_light_are_left_alone() -> None:
-    """9 and 1 of a hundred are light; 10 is not, and it levels."""
+    """9 and 1 of a hundred are light; 10 is not, and it is balanced."""
     assert run(seen(0, 9, 1), seen(10, 9, 1))[1] == ()
     assert run(seen(0, 10, 1), seen(10, 10, 1))[1] == (MoveMessages(0, 1, None, 4.5),)
 
 
 def test_a_closed_queue_gives_and_does_not_receive() -> None:
-    """Its worker is gone: the lightest is passed over, and a heavy one may be relieved."""
+    """Its worker is missing: the lightest is skipped, and a heavy one may be relieved."""
     closed = {"closed": (False, True, False)}
     assert run(seen(0, 90, 0, 8, **closed), seen(1, 90, 0, 8, **closed))[1] == (
         PauseQueue(0),
@@ -146,7 +146,7 @@ def test_a_closed_queue_gives_and_does_not_receive() -> None:
 
 
 def test_the_heaviest_keeps_its_turn_if_the_lightest_is_closed() -> None:
-    """After a cycle without overload 60 goes with 20, since nobody empties the queue that has nothing."""
+    """After a cycle without overload 60 moves with 20, since the queue without work has no worker."""
     closed = {"closed": (False, True, False)}
     orders = run(seen(0, 60, 0, 20, **closed), seen(10, 60, 0, 20, **closed))[1]
     assert orders == (MoveMessages(0, 2, None, 20.0),)
@@ -243,7 +243,7 @@ def test_two_overloaded_queues_give_to_the_lightest_in_turn(light: int) -> None:
 
 
 def test_queues_are_marked_again_once_all_moves_are_answered() -> None:
-    """Between two answers a queue may look as it will not be."""
+    """Between two answers a queue may have a temporary state."""
     queues = (85, 95, 5, 5)
     schedule, orders = run(seen(0, *queues), seen(1, *queues))
     assert orders == (

@@ -56,7 +56,7 @@ async def running(given: NodeConfiguration) -> AsyncIterator[StoreConfig]:
 
 
 def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_path: Path) -> None:
-    """The next consumer of the name begins behind what was done, on a node that is started anew, too."""
+    """The next consumer of the name starts behind finished messages, also on a restarted node."""
 
     async def story() -> None:
         given = configuration(tmp_path)
@@ -79,9 +79,8 @@ def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_pat
 
 
 def test_a_closing_consumer_uploads_its_offsets_and_is_forgotten(tmp_path: Path) -> None:
-    """However short its life: nothing that is done is handed out again, and no transfer asks for it.
-
-    Before, each close had 38 messages handed out again, and the next transfer waited for a second.
+    """Even after a short incarnation: no finished message is delivered again, and no transfer waits for it.
+    Before, each close caused 38 repeated messages, and the next transfer waited for a second.
     """
 
     async def story() -> None:
@@ -125,7 +124,7 @@ def test_a_consumer_closes_although_no_node_answers(tmp_path: Path) -> None:
 
 
 def test_each_topic_stands_in_its_group(tmp_path: Path) -> None:
-    """What is asked of a node says so."""
+    """A request to a node reports that."""
 
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
@@ -175,7 +174,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path
 
 
 def test_an_unreachable_cluster_is_reported_with_its_addresses() -> None:
-    """A producer that has failed stays so: nobody knows what became of its messages."""
+    """A failed producer stays failed: the result of its messages is unknown."""
 
     async def story() -> None:
         cluster = StoreConfig("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
@@ -191,7 +190,7 @@ def test_an_unreachable_cluster_is_reported_with_its_addresses() -> None:
 
 
 def test_nodes_of_another_cluster_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They close the connection, and say why on both sides."""
+    """They close the connection, with the reason on both sides."""
 
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
@@ -291,7 +290,7 @@ def test_a_node_whose_disk_rejects_writes_ends(
 
 
 def test_a_running_node_keeps_its_log_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it serves; what is left of the log has every message when it is started anew."""
+    """While it serves; the remaining log contains every message after a restart."""
     monkeypatch.setattr(process, "NodeLog", partial(NodeLog, segment_bytes=100_000))
     given = replace(configuration(tmp_path), settings=replace(settings_for(1.0), snapshot_entries=20))
 

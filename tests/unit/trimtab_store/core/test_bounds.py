@@ -65,7 +65,7 @@ def chosen(bench: Bench, kind: type) -> list[Entry]:
 
 
 def test_many_small_messages_with_long_names_go_into_several_batches() -> None:
-    """Payloads alone say little of what a batch takes."""
+    """Payloads alone do not determine the size of a batch."""
     bench = Bench()
     master = bench.elected()
     count = 2 * ENTRY_BYTES // (2 * NAME_BYTES)
@@ -78,7 +78,7 @@ def test_many_small_messages_with_long_names_go_into_several_batches() -> None:
 
 
 def test_offsets_of_many_consumers_go_into_several_entries() -> None:
-    """All of them are kept, and each consumer is told."""
+    """All of them are stored, and each consumer gets an answer."""
     bench = Bench()
     master = bench.elected()
     names = [f"{number:05}".rjust(NAME_BYTES, "n") for number in range(ENTRY_BYTES // NAME_BYTES)]

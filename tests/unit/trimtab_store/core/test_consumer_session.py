@@ -58,7 +58,7 @@ def test_it_starts_at_the_masters_offset() -> None:
 
 
 def test_it_skips_messages_that_are_no_longer_retained() -> None:
-    """The answer says where it begins."""
+    """The answer contains the first offset."""
     one = begun()
     one.has_capacity = 10
     orders = one.tick(1.0)
@@ -67,7 +67,7 @@ def test_it_skips_messages_that_are_no_longer_retained() -> None:
 
 
 def test_an_answer_to_an_earlier_question_is_passed_over() -> None:
-    """It was given up for, and another asked."""
+    """The fetch timed out, and another node was tried."""
     one = reading()
     early = one.tick(0.0)
     late = one.tick(1.0)
@@ -108,7 +108,7 @@ def test_a_transfer_is_answered_with_processed_not_received_offsets() -> None:
 
 
 def test_after_a_transfer_it_continues_at_its_offset() -> None:
-    """Whatever the new master was told: nothing is got twice."""
+    """Whatever the new master knows: nothing is delivered twice."""
     one = begun()
     one.has_capacity = 10
     one.received(1.0, 0, pulled(one, one.tick(1.0), "wait"))
@@ -119,7 +119,7 @@ def test_after_a_transfer_it_continues_at_its_offset() -> None:
 
 
 def test_an_offset_is_uploaded_until_it_is_stored() -> None:
-    """A node that is master no more says nothing to it, so somebody is asked who is."""
+    """A node that is no longer master does not answer it, so the master is looked up."""
     one = begun()
     one.work_off(0.0, 43)
     assert one.next_deadline() == 0.5
@@ -164,7 +164,7 @@ def test_a_leaving_consumer_uploads_its_offset_until_a_master_confirms() -> None
 
 
 def test_an_offset_stored_earlier_does_not_confirm_a_later_departure() -> None:
-    """The master may not have heard of it yet."""
+    """The master may not know it yet."""
     one = begun()
     one.received(0.1, 0, OffsetCommitted("c", "t", 40))
     one.leave(0.2)
@@ -193,7 +193,7 @@ def test_after_a_timeout_or_a_broken_connection_the_next_node_is_tried() -> None
 
 
 def test_timers_fire_although_seconds_are_rounded() -> None:
-    """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
+    """A session that is woken at its deadline must advance, or it would be woken again without end."""
     for step in range(1000):
         one = reading()
         one.tick(step * 0.001)

@@ -70,7 +70,7 @@ def test_a_proposal_takes_as_long_as_until_it_is_applied() -> None:
 
 
 def test_a_new_incarnation_resets_the_counters() -> None:
-    """Whoever makes rates sees by the life that these are other counters."""
+    """The incarnation shows that these are other counters."""
     bench = Bench()
     master = bench.elected()
     bench.send(master, ProduceRequest("client", MessageRecord("t", "p", 1, b"")))

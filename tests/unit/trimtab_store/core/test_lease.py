@@ -21,7 +21,7 @@ def lease(incarnation: int = 1) -> tuple[NodeContext, MastershipLease]:
 
 
 def test_a_node_that_starts_leaves_everything_alone_for_a_whole_term() -> None:
-    """Somebody may have become master a moment before."""
+    """Another node may have become master a moment before."""
     station = NodeContext(0, 3, 1, StoreSettings(), now=50.0)
     one = MastershipLease(station, SECONDS)
     station.now = 59.9
@@ -31,7 +31,7 @@ def test_a_node_that_starts_leaves_everything_alone_for_a_whole_term() -> None:
 
 
 def test_the_term_counts_from_before_sending_and_is_shorter_by_the_margin() -> None:
-    """Others count from when the proposal came to them, however long it took until it was chosen."""
+    """Others count from the arrival of the proposal, however long it took until it was chosen."""
     station, one = lease()
     nonce = one.new_proposal()
     station.now = 103.0
@@ -54,7 +54,7 @@ def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
 
 
 def test_a_proposal_of_a_previous_incarnation_changes_nothing() -> None:
-    """That life is over, and nobody else has its term."""
+    """That incarnation is over, and no other has its term."""
     _, former = lease(incarnation=1)
     nonce = former.new_proposal()
     _, one = lease(incarnation=2)
@@ -63,7 +63,7 @@ def test_a_proposal_of_a_previous_incarnation_changes_nothing() -> None:
 
 
 def test_released_authority_returns_by_a_later_proposal_only() -> None:
-    """One that was asked before may be chosen after the transfer was proposed."""
+    """A claim that was proposed before may be chosen after the transfer was proposed."""
     _, one = lease()
     early = one.new_proposal()
     one.give_up()
@@ -103,7 +103,7 @@ def test_a_term_ends_if_it_is_handed_to_another_node() -> None:
 
 
 def test_others_wait_longer_for_one_that_must_wait_itself() -> None:
-    """It tries only when the old term is over and its turn comes: the others came first now and then."""
+    """It tries only after the old term and at its turn: sometimes others were first."""
     station, other = lease()
     other.reserve(ends_now=False, waits=2.5)
     station.now = 100.0 + SECONDS + 2.4

@@ -115,7 +115,7 @@ def test_in_the_order_in_which_they_were_written_they_do_as_well(moves: Any) -> 
 @settings(max_examples=200, deadline=None)
 @given(MOVES)
 def test_freed_and_retained_lines_are_all_lines_written(moves: Any) -> None:
-    """No line is kept and told to be free, and none is neither: the log's size is reckoned by that."""
+    """No line is retained and counted as free, and none is neither: the log's size depends on that."""
     kept, lines = RetainedLog[int](), history(moves)
     freed = [one for place, line in enumerate(lines) for one in kept.absorb(line, place)]
     assert sorted([*freed, *kept.places()]) == list(range(len(lines)))
@@ -132,6 +132,6 @@ def test_a_group_with_a_snapshot_keeps_little() -> None:
 
 
 def test_a_line_that_is_not_known_is_refused() -> None:
-    """Whoever adds a kind of line has to say what is needed of it."""
+    """A new kind of line must declare its retention."""
     with pytest.raises(InputError, match="Promise is no line of a node's log"):
         RetainedLog[int]().absorb(Promise((1, 1), 1, ()), 0)

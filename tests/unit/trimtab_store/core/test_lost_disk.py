@@ -94,7 +94,7 @@ def test_a_node_that_lost_its_disk_votes_again_once_it_has_caught_up(which: str)
 
 
 def test_without_a_vote_nothing_is_promised_accepted_or_proposed() -> None:
-    """One other node is cut off from it: it learns what is chosen, and says nothing of its own."""
+    """One other node is disconnected from it: it learns chosen values, and proposes nothing."""
     bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
     bench.holds = lambda sender, receiver, message: {sender, receiver} == {second, cut_off}
     bench.held.clear()
@@ -124,7 +124,7 @@ def test_without_a_vote_nothing_is_promised_accepted_or_proposed() -> None:
 
 
 def test_two_without_a_vote_do_not_give_it_to_one_another() -> None:
-    """Two of three disks are lost: what was acknowledged may be gone, and nobody says otherwise."""
+    """Two of three disks are lost: acknowledged messages may be gone, and no node claims otherwise."""
     bench, _, second, cut_off = acknowledged_beside_one_that_is_cut_off()
     bench.holds = lambda sender, receiver, message: False
     bench.held.clear()
@@ -136,7 +136,7 @@ def test_two_without_a_vote_do_not_give_it_to_one_another() -> None:
 
 
 def test_a_new_cluster_votes_once_all_of_its_nodes_are_there() -> None:
-    """Nobody has promised anything; one that has not answered may have been part of an older life."""
+    """No node has promised anything; one without an answer may have been part of an older incarnation."""
     bench = Bench()
     bench.down.add(2)
     bench.run(terms(bench))
@@ -166,7 +166,7 @@ YES = Rejoined(incarnation=2, promised=(9, 9), votes=True, leads=True, upto=0)
 def test_a_vote_takes_answers_of_all_others_and_a_leader(
     one: Rejoined, other: Rejoined | None, enough: bool
 ) -> None:
-    """By the highest ballot that anybody has promised, and all that it had proposed; to this life."""
+    """By the highest promised ballot, and all its proposals; to this incarnation."""
     bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
     emptied(bench, second)
     log = bench.nodes[second].groups[0].log
@@ -188,7 +188,7 @@ def test_a_ballot_that_was_promised_once_is_a_bound_for_ever() -> None:
 
 
 def test_another_node_leads_if_only_the_lost_one_did() -> None:
-    """The token's log is written when a group is taken over, and by nobody else."""
+    """The token's log is written only when a group is transferred."""
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     (master,) = bench.masters()
@@ -225,9 +225,8 @@ def test_a_transfer_of_a_previous_incarnation_is_awaited() -> None:
 
 @pytest.mark.parametrize("seen", [(RESTARTED, RESTARTED), (ALL_RESTARTED, None)])
 def test_in_a_new_cluster_no_node_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
-    """Or a node that lost power just then would find others that have begun without it, and no leader.
-
-    One that votes already has heard that of all.
+    """Otherwise a node that lost power just then would find others that have started without it, and no
+    leader. A node that votes already knows that of all.
     """
     bench = Bench()
     log = bench.nodes[0].groups[0].log

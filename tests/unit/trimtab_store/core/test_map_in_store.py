@@ -96,7 +96,7 @@ def test_the_state_of_the_log_carries_the_map_and_the_claims() -> None:
 
 
 def test_of_two_maps_over_the_same_version_one_counts() -> None:
-    """Published at two nodes at once, both are chosen, and the later is void; so is one that comes late."""
+    """Published at two nodes simultaneously, both are chosen, and the later is void; so is a late one."""
     bench, master, (one, other) = ready()
     bench.holds = lambda sender, receiver, message: isinstance(message, Accepted)
     publish(bench, one, 0, 1, one)
@@ -136,7 +136,7 @@ def test_an_invalid_map_is_not_proposed(change: tuple[int, int, tuple[int, ...]]
 
 
 def test_a_node_with_another_map_source_publishes_nothing_and_reports_that() -> None:
-    """Or it would be published, and nobody would go by it."""
+    """It would be published without an effect."""
     bench = Bench()
     master = bench.elected()
     applied = told(bench, master).applied
@@ -162,7 +162,9 @@ def test_a_node_that_missed_a_map_learns_it_from_the_heartbeats_of_others() -> N
 
 
 def test_a_map_is_followed_though_only_a_dead_node_knew_that_it_is_chosen() -> None:
-    """Its publisher was told; the others have accepted it, and nothing else comes in that log."""
+    """Its publisher got a confirmation; the others have accepted it, and no further entry follows in that
+    log.
+    """
     bench, master, others = ready()
     (other, knows) = others
     bench.holds = lambda sender, receiver, message: isinstance(message, Commit) and sender == knows
@@ -197,7 +199,7 @@ def test_without_a_majority_nothing_is_published_and_only_the_newest_map_waits()
 
 
 def test_a_node_without_a_majority_keeps_its_map_and_reports_that() -> None:
-    """How many it lacks is what it says; where the map is elsewhere that says nothing of it."""
+    """It reports how many nodes it lacks; with a map elsewhere it reports nothing."""
     bench, master, others = ready()
     publish(bench, master, 0, 1, master)
     assert [node.lacks_nodes for node in bench.nodes] == [0, 0, 0]

@@ -79,7 +79,9 @@ def test_a_dead_preferred_node_is_skipped() -> None:
 
 
 def test_a_preferred_node_that_runs_but_does_nothing_is_skipped() -> None:
-    """Its beats are heard and nothing else, so it cannot have the token; the groups behind its own can."""
+    """Its heartbeats are received and nothing else, so it cannot have the token; the groups behind its own
+    can.
+    """
     bench = ready()
     bench.holds = lambda sender, receiver, message: (
         sender == IDEAL and receiver != IDEAL and not isinstance(message, NodeHeartbeat)
@@ -96,7 +98,7 @@ def test_a_preferred_node_that_runs_but_does_nothing_is_skipped() -> None:
 
 
 def test_a_preferred_node_whose_transfer_failed_is_skipped_and_retries_later() -> None:
-    """The master did not answer it: others are told that it is muted, and it mutes itself as well."""
+    """The master did not answer it: others are notified of its exclusion, and it excludes itself as well."""
     bench = ready()
     seen: list[ProbeTransfer] = []
     probes(bench, seen, TransferProbed)
@@ -181,7 +183,7 @@ def test_the_map_is_checked_again_once_the_token_is_acquired() -> None:
 
 @pytest.mark.parametrize("what", ["nobody is master", "handed over", "right"])
 def test_a_group_that_needs_no_transfer_once_the_token_is_acquired_stays(what: str) -> None:
-    """Whoever tries first may be master where there is none; what is being handed over ends by itself."""
+    """Any node may become master of a group without one; a transfer in progress ends by itself."""
     bench = ready(groups=1)
     asked_for_the_token(bench)
     group = bench.nodes[IDEAL].groups[0]
@@ -212,7 +214,7 @@ def test_a_token_held_by_another_node_is_not_requested() -> None:
 
 
 def test_a_preferred_node_that_makes_progress_is_awaited() -> None:
-    """However long it takes for all of its groups, none of another node's comes before them."""
+    """However long it takes for all of its groups, none of another node's precedes them."""
     bench = Bench(groups=18)
     bench.run(bench.settings.cycle_seconds + 1.0)
     bench.publish_map(*[IDEAL] * 17, 2)

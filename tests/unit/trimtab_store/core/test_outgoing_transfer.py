@@ -76,7 +76,7 @@ def draining() -> tuple[Bench, ReplicatedGroup]:
 
 
 def test_batches_in_flight_finish_before_the_transfer_is_proposed() -> None:
-    """Their producers are answered by the node that took them, and what comes meanwhile is sent on."""
+    """Their producers are answered by the receiving node, and later messages are forwarded."""
     bench, group = draining()
     bench.run(0.5)
     assert phase(group) is TransferPhase.DRAINING and not group.pending_probes
@@ -88,7 +88,7 @@ def test_batches_in_flight_finish_before_the_transfer_is_proposed() -> None:
 
 
 def test_a_master_whose_term_ends_while_batches_finish_cancels_the_transfer() -> None:
-    """All is called off: whoever is master next has not asked for it."""
+    """Everything is cancelled: the next master has not requested it."""
     bench, group = draining()
     bench.now = group.lease.own_until
     assert group.outgoing_transfer is not None and bench.now < group.outgoing_transfer.until
@@ -102,7 +102,7 @@ def test_a_master_whose_term_ends_while_batches_finish_cancels_the_transfer() ->
 
 
 def test_an_answer_counts_for_its_own_cycle_and_while_this_node_is_master() -> None:
-    """One of an earlier transfer says nothing of what the preferred node has applied now."""
+    """An answer of an earlier transfer does not show what the preferred node has applied now."""
     bench, group, ready = checking()
     bench.tell(MASTER, ready._replace(message=ready.message._replace(cycle=ready.message.cycle - 1)))
     assert phase(group) is TransferPhase.CHECKING
@@ -137,7 +137,7 @@ def test_the_time_limit_counts_from_the_own_stamp() -> None:
 
 @pytest.mark.parametrize("what", ["another life", "no master"])
 def test_a_transfer_requested_from_a_previous_incarnation_does_not_start(what: str) -> None:
-    """The stamp of another life is of another clock."""
+    """The stamp of another incarnation is of another clock."""
     bench = Bench()
     assert bench.elected() == MASTER
     node, life = (MASTER, 2) if what == "another life" else (ANOTHER, 1)
@@ -196,7 +196,7 @@ def test_an_offset_is_noted_by_the_master_alone() -> None:
 
 
 def test_a_transfer_on_the_own_disk_claims_no_mastership_after_a_restart() -> None:
-    """Whatever is written there, a node that starts leaves the group alone for a term."""
+    """Whatever is written there, a starting node leaves the group alone for a term."""
     bench, _, ready = checking()
     bench.holds = lambda sender, receiver, message: sender == IDEAL and proposes(message, ClaimMastership)
     bench.tell(MASTER, ready)

@@ -111,7 +111,7 @@ def test_a_lower_ballot_is_refused() -> None:
 
 
 def test_a_promise_contains_all_accepted_values() -> None:
-    """From the slot on that was asked for."""
+    """From the requested slot on."""
     one = station(2)
     acceptor = Acceptor(one, 0)
     for slot, entry in enumerate((A, B, C), 1):
@@ -123,7 +123,7 @@ def test_a_promise_contains_all_accepted_values() -> None:
 
 
 def test_a_ballot_is_proposed_once_the_own_promise_is_on_disk() -> None:
-    """A later life must not use it again."""
+    """A later incarnation must not use it again."""
     one = Learnt()
     one.replica.propose(A)
     orders = one.take()
@@ -231,7 +231,7 @@ def test_a_commit_covers_only_values_accepted_under_its_ballot() -> None:
 
 
 def test_values_are_applied_in_order_once() -> None:
-    """Whatever comes first."""
+    """In any order of arrival."""
     one = Learnt(2)
     one.hear(0, Accept((1, 0), 2, B))
     one.hear(0, Commit((1, 0), 2, 2))
@@ -291,7 +291,7 @@ def test_a_slow_receiver_lengthens_its_request_interval() -> None:
 
 
 def test_an_early_request_is_repeated_later() -> None:
-    """Nobody may tell this node a second time that it is behind."""
+    """No further notification may tell this node that it lags."""
     one = Learnt(2)
     assert len(sends(one.hear(0, Commit((1, 0), 2, 2)), CatchUp)) == 1
     assert one.replica.next_deadline() == float("inf")

@@ -61,7 +61,7 @@ def test_pending_or_stored_messages_are_not_proposed_again() -> None:
 
 
 def test_messages_pending_under_an_old_fence_are_answered_and_may_be_resent() -> None:
-    """The batch cannot count any more, whoever may write now."""
+    """The batch can no longer count, whichever node writes now."""
     bench = Bench()
     master = bench.elected()
     bench.holds = lambda sender, receiver, message: master in (sender, receiver)

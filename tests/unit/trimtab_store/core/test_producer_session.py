@@ -42,7 +42,7 @@ def sent(orders: list[SendMessage]) -> list[tuple[int | str, int]]:
 
 
 def test_messages_are_numbered_and_the_first_is_sent_alone() -> None:
-    """Until a node has stored one, nobody knows that it is the master; then they go at once."""
+    """Until a node has stored one, the master is unknown; then they are sent immediately."""
     one = sending()
     (first,), *others = [one.post(0.0, b"x") for _ in range(3)]
     assert sent([first]) == [(0, 1)] and others == [[], []]
@@ -64,7 +64,7 @@ def test_messages_behind_a_stored_one_remain_open() -> None:
 
 
 def test_a_redirect_sends_the_oldest_to_the_named_node_and_then_all_in_order() -> None:
-    """And a message that comes meanwhile goes behind them."""
+    """And a later message follows them."""
     one = accepted()
     order, _ = (*one.post(0.1, b"x"), *one.post(0.1, b"x"))
     one.received(0.1, 0, answer(order, "moved", 2))
@@ -117,9 +117,8 @@ def storm(seconds: float, *, latency_seconds: float = 0.01) -> int:
 
 
 def test_redirects_do_not_multiply() -> None:
-    """256 messages under way, and no master for three seconds: each is sent once, and a few ask for one.
-
-    When every refusal began another round it was 38,656 messages.
+    """256 messages in flight, and no master for three seconds: each is sent once, with a few lookups. When
+    every rejection started another round it was 38,656 messages.
     """
     assert WINDOW < storm(1.0) <= WINDOW + 8
     assert storm(3.0) <= WINDOW + 14
@@ -144,7 +143,9 @@ def test_rounds_without_success_are_further_and_further_apart_up_to_a_bound() ->
 
 
 def test_messages_in_flight_at_a_slow_master_are_not_resent() -> None:
-    """After a silence another node names it: the oldest asks whether it lives, and the rest stays there."""
+    """After a time-out another node names it: the oldest message checks whether it is alive, and the rest
+    stays there.
+    """
     one = accepted(posted=9)
     (order,) = one.tick(1.0)
     assert sent([order]) == [(1, 2)]
@@ -183,7 +184,7 @@ def test_a_gap_is_filled_by_sending_all_again() -> None:
 
 
 def test_after_a_timeout_the_next_node_is_tried() -> None:
-    """The master may be dead, and nobody may know another."""
+    """The master may be dead, and no other known."""
     one = sending()
     one.post(0.0, b"x")
     assert one.tick(0.9) == []
@@ -193,7 +194,7 @@ def test_after_a_timeout_the_next_node_is_tried() -> None:
 
 
 def test_a_broken_connection_is_no_reason_to_wait() -> None:
-    """The next node is asked at once; of another node's connection nothing hangs."""
+    """The next node is tried immediately; another node's connection does not matter."""
     one = sending()
     one.post(0.0, b"x")
     one.lost(0.1, 1)
@@ -203,7 +204,7 @@ def test_a_broken_connection_is_no_reason_to_wait() -> None:
 
 
 def test_messages_of_a_broken_connection_are_resent() -> None:
-    """The node is asked again, takes the oldest, and gets the others."""
+    """The node is tried again, accepts the oldest, and receives the others."""
     one = accepted(posted=2)
     one.lost(0.1, 0)
     (order,) = one.tick(0.1)
@@ -223,7 +224,7 @@ def test_answers_for_others_are_passed_over() -> None:
 
 
 def test_timers_fire_although_seconds_are_rounded() -> None:
-    """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
+    """A session that is woken at its deadline must advance, or it would be woken again without end."""
     for step in range(1000):
         one, posted = sending(), step * 0.001
         one.post(posted, b"x")

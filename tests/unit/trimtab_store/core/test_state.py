@@ -28,7 +28,7 @@ def record(sequence: int, producer: str = "p") -> MessageRecord:
 
 
 def test_a_mastership_counts_only_after_the_one_it_was_requested_after() -> None:
-    """Two nodes asked after the same: the first that is chosen counts."""
+    """Two nodes claimed after the same mastership: the first chosen claim counts."""
     state = mastered(0)
     assert state.apply(2, ClaimMastership(1, (LIFE + 1, 1), 0)) is False
     assert (state.master, state.version) == (0, 1)
@@ -37,7 +37,7 @@ def test_a_mastership_counts_only_after_the_one_it_was_requested_after() -> None
 
 
 def test_a_renewal_changes_the_version_and_not_the_fence() -> None:
-    """Batches under way go on counting; those of a new life of the same node do not."""
+    """Batches in flight continue to count; those of a new incarnation of the node do not."""
     state = mastered(0)
     state.apply(2, ClaimMastership(0, (LIFE, 2), 1))
     assert (state.version, state.fence) == (2, 1)
@@ -55,7 +55,7 @@ def test_a_batch_under_another_fence_is_void() -> None:
 
 
 def test_offsets_under_another_fence_are_void_and_offsets_only_rise() -> None:
-    """Whoever was master knows of fewer messages than its successor has handed out."""
+    """The previous master knows of fewer messages than its successor has delivered."""
     state = mastered(0)
     assert state.apply(2, SyncOffsets(1, (("c", "t", 5),)))
     assert state.apply(3, SyncOffsets(1, (("c", "t", 3), ("d", "t", 1))))
@@ -97,7 +97,7 @@ def test_a_group_is_handed_over_once_at_a_time() -> None:
 
 
 def test_the_preferred_nodes_batches_count_from_the_transfer_on() -> None:
-    """Its fence is the transfer's slot, and stays when it becomes master in the same life."""
+    """Its fence is the transfer's slot, and stays when it becomes master in the same incarnation."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
     assert state.apply(3, AppendMessages(1, (record(1),))) == ("moved",)
@@ -107,7 +107,7 @@ def test_the_preferred_nodes_batches_count_from_the_transfer_on() -> None:
 
 
 def test_instating_makes_the_preferred_node_master_without_a_request() -> None:
-    """Nothing has to be asked for afterwards."""
+    """No further claim is needed."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.INSTATE, (LIFE + 1, 1)))
     assert (state.master, state.preferred, state.fence) == (1, NO_MASTER, 2)

@@ -72,7 +72,7 @@ class Asking:
 
 
 def test_one_transaction_is_in_flight_and_the_next_contains_all_later_entries() -> None:
-    """In the order in which it came."""
+    """In the order of arrival."""
     one = Asking()
     (first,) = one.propose(A, B, C)
     assert first[1:] == (1, (A,))
@@ -104,7 +104,7 @@ def test_a_slot_used_by_another_node_voids_the_batch_which_is_proposed_again() -
 
 
 def test_a_watched_value_decides_before_the_response() -> None:
-    """The watch may be quicker; the answer then says nothing more."""
+    """The watch may be faster; the response then adds nothing."""
     one = Asking()
     (first,) = one.propose(A, B)
     (second,) = one.hear(EntriesRead(1, (A,)))
@@ -115,7 +115,7 @@ def test_a_watched_value_decides_before_the_response() -> None:
 
 
 def test_an_unknown_outcome_is_read_and_batches_are_proposed_again_but_masterships_not() -> None:
-    """For the same slot, since nothing else was seen there: one of both tries has it."""
+    """For the same slot, since nothing else was observed there: one of both attempts has it."""
     one = Asking()
     (first,) = one.propose(A)
     one.propose(WISH, B)
@@ -149,7 +149,7 @@ def test_an_earlier_attempt_that_arrives_late_does_not_cover_later_entries() -> 
 
 
 def test_an_earlier_attempt_that_arrives_late_is_the_chosen_one() -> None:
-    """Whatever the answer to the later one: what stands in the slot decides."""
+    """Whatever the response to the later one: the content of the slot decides."""
     one = Asking()
     one.propose(A)
     one.wait(one.context.settings.propose_seconds)
@@ -177,7 +177,7 @@ def test_a_slot_that_was_not_observed_is_read() -> None:
 
 
 def test_a_watch_without_events_is_not_trusted_indefinitely() -> None:
-    """It may be dead; nor is the same asked again and again."""
+    """It may be dead; nor is the same request repeated continuously."""
     one = Asking()
     quiet = 2 * one.context.settings.renewal_seconds
     assert one.log.next_deadline() == one.context.now + quiet
@@ -194,7 +194,7 @@ def test_values_proposed_while_entries_are_applied_use_later_slots() -> None:
 
 
 def test_the_state_is_stored_after_some_entries_and_the_last_slot_remains() -> None:
-    """The next one is made only behind it; nothing is kept twice before it is told."""
+    """The next one is made only behind it; nothing is stored twice before the confirmation."""
     one = Asking(snapshot_entries=2)
     kept, number = [], one.propose(A)[0].number
     for _ in range(3):
@@ -223,6 +223,6 @@ def test_a_node_behind_the_retained_entries_starts_with_the_snapshot() -> None:
 
 
 def test_messages_of_other_nodes_are_none_of_its_own() -> None:
-    """Nodes tell one another nothing of the log."""
+    """Nodes do not exchange entries of the log."""
     one = Asking()
     assert not one.log.received(1, EntriesRead(1, (A,))) and one.applied == []

@@ -57,7 +57,7 @@ def proposes(message: Any, kind: type) -> bool:
 
 
 def test_no_node_is_master_before_a_whole_lease_has_passed() -> None:
-    """Nodes that start cannot know whether somebody is; then one of them is, and renews."""
+    """A starting node cannot know whether there is one; then one of them becomes master, and renews."""
     bench = Bench()
     bench.run(bench.settings.lease_seconds - 0.01)
     assert bench.masters() == []
@@ -83,7 +83,7 @@ def test_the_master_stores_and_others_name_it() -> None:
 
 
 def test_each_node_reports_the_status_of_a_group() -> None:
-    """Whoever asks is no client of the group: a transfer does not wait for it."""
+    """The sender of the query is no client of the group: a transfer does not wait for it."""
     bench = Bench()
     master = bench.elected()
     bench.send(master, publish(1))
@@ -112,7 +112,7 @@ def test_values_chosen_after_the_term_are_not_acknowledged_by_the_previous_maste
 
 
 def test_offsets_chosen_after_the_term_are_not_confirmed_by_the_previous_master() -> None:
-    """It is kept; the next master says so when it is handed in again."""
+    """It is stored; the next master confirms it when it is uploaded again."""
     bench = Bench()
     master = bench.elected()
     bench.holds = lambda sender, receiver, message: receiver == master
@@ -125,7 +125,7 @@ def test_offsets_chosen_after_the_term_are_not_confirmed_by_the_previous_master(
 
 
 def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_there() -> None:
-    """And the killed one, back on its log, is nobody's master by what it wrote."""
+    """And the killed one, restarted from its log, is master of nothing."""
     bench = Bench()
     master = bench.elected()
     bench.send(master, publish(1))
@@ -185,7 +185,7 @@ def phase(bench: Bench, node: int) -> TransferPhase | None:
 
 
 def test_only_an_answer_to_the_request_is_an_upload_of_the_transfer() -> None:
-    """One that was sent before it may be overtaken by messages that came with it."""
+    """An upload sent before may be overtaken by messages received with it."""
     bench, master, _ = begun()
     bench.send(master, OffsetUpload("client", "c", "t", 0, -1))
     bench.send(master, OffsetUpload("client", "c", "t", 0, asked(bench).cycle - 1))
@@ -241,7 +241,7 @@ def test_a_departed_consumer_is_neither_requested_nor_awaited() -> None:
 
 
 def test_a_disconnected_consumer_is_not_awaited_and_the_transfer_is_not_clean() -> None:
-    """It may have got more than it has handed in. If it comes back it is asked, as before."""
+    """It may have received more than it has uploaded. If it returns it gets a request, as before."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
     bench.tell(master, ClientDisconnected("another"))
@@ -301,7 +301,7 @@ def test_a_consumer_that_starts_next_to_another_gets_a_request_and_the_transfer_
 
 
 def test_a_consumer_that_leaves_on_request_is_no_longer_awaited() -> None:
-    """It takes no message any more, so whatever it said last is true."""
+    """It accepts no further message, so its last offset is correct."""
     bench, master, preferred = begun()
     bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
     assert phase(bench, master) is not TransferPhase.UPLOADING
@@ -312,7 +312,7 @@ def test_a_consumer_that_leaves_on_request_is_no_longer_awaited() -> None:
 
 
 def test_a_late_goodbye_of_another_incarnation_answers_nothing() -> None:
-    """It comes by another connection, and says nothing of what the consumer has got since."""
+    """It arrives by another connection, and does not cover later messages of the consumer."""
     bench, master, _ = begun()
     bench.send(master, OffsetUpload("another", "c", "t", 0, -1, leaves=True))
     assert phase(bench, master) is TransferPhase.UPLOADING
@@ -334,7 +334,7 @@ def test_offsets_are_chosen_before_the_preferred_node_is_checked() -> None:
 
 
 def test_the_preferred_node_is_ready_once_it_has_applied_all_of_the_masters_entries() -> None:
-    """And says so at that moment, without being asked again."""
+    """And reports it at that moment, without another request."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: (
         receiver == preferred and isinstance(message, Commit | Chosen)
@@ -363,7 +363,7 @@ def test_the_master_gives_up_authority_before_it_proposes_the_transfer() -> None
 
 
 def test_messages_sent_during_a_transfer_are_stored_by_the_preferred_node() -> None:
-    """Their producer is told so by that one, and hears of no error."""
+    """Their producer gets the response from that node, without an error."""
     bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
@@ -440,7 +440,7 @@ def test_groups_are_taken_over_one_after_another() -> None:
 
 
 def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> None:
-    """The other one asked after a version that is over."""
+    """The other one claimed after an outdated version."""
     bench = Bench(groups=2)
     bench.run(bench.settings.cycle_seconds + 1.0)
     token = bench.nodes[0].token
@@ -455,7 +455,7 @@ def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> N
 
 
 def test_the_token_counts_from_before_its_request() -> None:
-    """Everybody else counts from learning who has it, and may take it when that is over."""
+    """All other nodes count from learning the holder, and may acquire it after that."""
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     token, station = bench.nodes[0].token, bench.nodes[0].context
@@ -466,7 +466,7 @@ def test_the_token_counts_from_before_its_request() -> None:
 
 
 def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
-    """The transfer fails, and the producer is told who is master still."""
+    """The transfer fails, and the producer is referred to the current master."""
     bench, master, preferred = begun()
     bench.heard.clear()
     bench.tell(preferred, Received(master, 0, ForwardMessage(publish(2))))
@@ -476,7 +476,7 @@ def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
 
 
 def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
-    """It may not ask for the token, nor say whom it wants no group of; and the node goes on."""
+    """It may neither request the token nor exclude nodes; and the node continues."""
     bench = Bench()
     master = bench.elected()
     for message in (NodeHeartbeat((0,), 1, 7), Commit((1, 0), 1, 1), AcquireToken(0, 0, (1, 1), 0)):
@@ -524,7 +524,7 @@ def test_under_the_first_scheme_the_preferred_node_tries_first() -> None:
 
 
 def test_a_transfer_found_after_a_term_causes_no_further_wait() -> None:
-    """Its current master is gone, and the term it gave to the preferred node is over when it is chosen."""
+    """Its current master is gone, and the preferred node's term is over when it is chosen."""
     bench, master, preferred = begun(scheme=TransferScheme.INSTATE)
     bench.holds = lambda sender, receiver, message: (
         isinstance(message, Accepted) and sender != master and phase(bench, master) is TransferPhase.HANDING

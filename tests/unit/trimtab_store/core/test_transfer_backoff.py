@@ -10,7 +10,7 @@ from trimtab_store.core.transfer import TransferBackoff
 
 
 def test_each_loss_in_a_row_makes_the_rest_longer_up_to_a_bound() -> None:
-    """A mastership that lasts begins the count anew."""
+    """A mastership that lasts resets the count."""
     rests, now, found = TransferBackoff(100.0), 0.0, []
     for _ in range(5):
         rests.transferred(now, 1)
@@ -69,9 +69,8 @@ def without_master(bench: Bench, preferred: int, period: float, *, killed: bool)
 def test_a_preferred_node_that_fails_repeatedly_costs_little_availability(
     period: float, killed: bool
 ) -> None:
-    """Without rests a node that stands still is given the group 40 times, and a third of the time is lost.
-
-    What a node that is started anew does not know, the others tell it.
+    """Without backoff a paused node gets the group 40 times, and a third of the time is lost. A restarted
+    node learns exclusions from the others.
     """
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)

@@ -20,7 +20,7 @@ def with_two_maps() -> tuple[Bench, int, int, int]:
 
 
 def test_nothing_is_taken_over_while_two_nodes_have_two_maps_of_one_version() -> None:
-    """The master stays, and renews; a map with a higher version is gone by again, a lower one is not."""
+    """The master stays, and renews; a map with a higher version takes effect again, a lower one does not."""
     bench, master, preferred, other = with_two_maps()
     for _ in range(120):
         bench.run(1.0)
@@ -65,9 +65,8 @@ def ready() -> tuple[Bench, int, list[int]]:
 
 @pytest.mark.parametrize("has", [0, 1])
 def test_a_node_with_an_old_map_delays_no_other_group(has: int) -> None:
-    """It has seen none, or the one before: its group waits for it, and those behind are taken over.
-
-    Before, nothing moved in an hour.
+    """It has no map, or the previous one: its group waits for it, and those behind are transferred. Before,
+    nothing moved in an hour.
     """
     bench, master, (preferred, late) = ready()
     if has:
@@ -100,7 +99,7 @@ def test_a_node_that_stays_at_an_old_map_takes_nothing_over_by_it() -> None:
 
 
 def test_a_node_that_sees_each_map_a_little_late_is_not_passed_over() -> None:
-    """While maps are published one after another it is always behind, and always comes to see them."""
+    """While maps are published one after another it always lags, and always reads them eventually."""
     bench, master, (preferred, late) = ready()
     for version in range(2, 40):
         for node in (master, preferred):
@@ -111,7 +110,7 @@ def test_a_node_that_sees_each_map_a_little_late_is_not_passed_over() -> None:
 
 
 def test_a_map_disputed_when_the_token_arrives_starts_no_transfer() -> None:
-    """The token was asked for in time, and is given back."""
+    """The token was requested in time, and is released."""
     bench = Bench()
     master = bench.elected()
     preferred, other = (node for node in range(3) if node != master)

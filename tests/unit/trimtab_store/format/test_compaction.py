@@ -160,7 +160,9 @@ def test_a_start_may_be_stopped_everywhere_too(tmp_path: Path) -> None:
 
 
 def test_lines_read_at_a_start_are_retained(tmp_path: Path) -> None:
-    """A line that was written and not synced when a process was killed is acted upon in the next life."""
+    """A line that was written but not synced when a process was killed takes effect in the next
+    incarnation.
+    """
     folder = tmp_path / "now"
     folder.mkdir()
     disk = CarefulDisk(folder, None)
@@ -211,7 +213,7 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
 
 
 def test_lines_written_during_a_compaction_are_retained(tmp_path: Path) -> None:
-    """A snapshot that comes meanwhile frees what is being copied; nothing of either is lost."""
+    """A snapshot during the compaction frees copied lines; nothing of either is lost."""
     lines = story(60)
     log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=SEGMENT_BYTES)
     compactions = 0
@@ -298,7 +300,7 @@ def test_a_full_disk_at_a_compaction_leaves_the_log_as_it_was(
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
-    """It says which one is there, and which one is read."""
+    """The error names the found and the supported version."""
     (tmp_path / "log").write_bytes(encoded(("trimtab/masters-log/2", "c", 1, "more")))
     with pytest.raises(
         InputError, match="has format 'trimtab/masters-log/2', expected 'trimtab/masters-log/3'"
@@ -308,7 +310,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["first", "middle", "all", "head", "torn", "swapped"])
 def test_missing_or_damaged_files_are_rejected(tmp_path: Path, what: str) -> None:
-    """Promises that are gone would let two values into one slot."""
+    """Missing promises would allow two values in one slot."""
     path = tmp_path / "log"
     log = NodeLog(path, "c", 1, segment_bytes=SEGMENT_BYTES)
     for group, line in story(24):

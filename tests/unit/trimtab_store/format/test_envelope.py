@@ -42,7 +42,7 @@ def state() -> tuple[Any, ...]:
     ],
 )  # fmt: skip
 def test_messages_that_are_not_for_a_group_are_rejected(told: Any) -> None:
-    """Entries alone, and lines of a node's own log, are said to nobody."""
+    """Entries alone, and lines of a node's own log, are no messages."""
     with pytest.raises(InputError, match="no number of a group with a message for it"):
         checked_message(told)
     assert checked_message((0, ProduceRequest("c", RECORD))) == (0, ProduceRequest("c", RECORD))
@@ -87,7 +87,7 @@ def test_a_snapshot_that_no_log_could_restore_is_refused(group: int, wrong: tupl
     ],
 )
 def test_names_of_consumers_are_bounded(told: Any, what: str) -> None:
-    """They are kept for good, so what is longer is refused where it comes in; in bytes, not letters."""
+    """They are stored permanently, so a longer one is rejected on arrival; in bytes, not letters."""
     with pytest.raises(InputError, match=f"the name of {what}, expected 255 or fewer"):
         checked_message((0, told))
     assert checked_message((0, FetchRequest("c", "n" * 255, "ä" * 127, 1, 0, 9)))

@@ -58,7 +58,7 @@ def of(hint: Any) -> Any:
 
 @pytest.mark.parametrize("kind", NUMBERED.values(), ids=lambda kind: kind.__name__)
 def test_a_field_of_another_type_is_refused(kind: Any) -> None:
-    """Each in turn, none left out; with all of them right the message comes back as it was."""
+    """Each in turn, none left out; with all of them correct the message is read back unchanged."""
     hints = get_type_hints(kind)
     whole = of(kind)
     assert read((3, whole)) == (3, whole) and type(read(whole)) is kind
@@ -104,7 +104,7 @@ def right_after_all(value: Any, hint: Any) -> bool:
     ],
 )
 def test_nested_errors_are_rejected(wrong: Any) -> None:
-    """In entries, in lists of them, and numbers that nobody could add to."""
+    """In entries, in lists of them, and numbers beyond 64 bits."""
     with pytest.raises(InputError, match="has other fields here .*: update this node"):
         read((0, wrong))
 
@@ -123,7 +123,7 @@ def test_nested_errors_are_rejected(wrong: Any) -> None:
     ],
 )
 def test_bytes_that_are_no_message_are_refused(body: bytes, sentence: str) -> None:
-    """However deep, long or broken they say that they are."""
+    """With any stated depth or length, and any damage."""
     with pytest.raises(InputError, match=sentence):
         decoded(body, crc32(body))
     with pytest.raises(TornFrameError):
@@ -131,7 +131,7 @@ def test_bytes_that_are_no_message_are_refused(body: bytes, sentence: str) -> No
 
 
 def test_the_state_in_a_snapshot_is_restored_unchanged() -> None:
-    """Whatever log it is of: lists in it are tuples, messages in it messages."""
+    """For any log: lists in it are tuples, messages in it messages."""
     snapshot = GroupSnapshot(9, (1, -1, (("t", 4, (RECORD,)),), (), (("a", "b", 3),)))
     assert read((0, snapshot)) == (0, snapshot)
     assert type(read(snapshot).state[2][0][2][0]) is MessageRecord

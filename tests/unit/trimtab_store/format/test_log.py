@@ -77,7 +77,9 @@ def expected(count: int) -> dict[int, list[object]]:
 
 
 def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> None:
-    """Wherever the file ends, whole lines are there, the rest is gone, and writing goes on behind them."""
+    """Wherever the file ends, whole lines are read, the rest is discarded, and writing continues
+    behind them.
+    """
     path = tmp_path / "log"
     sizes = written(path)
     data = segment_path(path, 1).read_bytes()
@@ -93,7 +95,7 @@ def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> Non
 
 
 def test_any_byte_changed_in_the_last_line_cuts_that_line_off(tmp_path: Path) -> None:
-    """A sector of zeros or an old one where the last line should be: nobody was told of it."""
+    """A sector of zeros or an old one in place of the last line: it was never acknowledged."""
     path = tmp_path / "log"
     sizes = written(path)
     data = segment_path(path, 1).read_bytes()
@@ -103,7 +105,7 @@ def test_any_byte_changed_in_the_last_line_cuts_that_line_off(tmp_path: Path) ->
 
 
 def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
-    """Promises that were synced and are gone would let two values into one slot."""
+    """Missing synced promises would allow two values in one slot."""
     sizes = written(tmp_path / "log")
     data = bytearray(segment_path(tmp_path / "log", 1).read_bytes())
     data[sizes[1] + FRAME_HEAD.size + 2] ^= 0xFF
@@ -114,14 +116,14 @@ def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cluster", "node"), [("other", 1), ("c", 2)])
 def test_the_log_of_another_is_refused(tmp_path: Path, cluster: str, node: int) -> None:
-    """A folder given to two nodes would make one voter of them that says two things."""
+    """A folder shared by two nodes would make one voter of them that gives two answers."""
     written(tmp_path / "log")
     with pytest.raises(InputError, match="give this node its own folder"):
         NodeLog(tmp_path / "log", cluster, node)
 
 
 def test_unsynced_lines_are_not_in_the_log(tmp_path: Path) -> None:
-    """Nobody may be told of a line before its sync; the file does not have it."""
+    """No line may be acknowledged before its sync; the file does not have it."""
     log = NodeLog(tmp_path / "log", "c", 1)
     log.write(0, Promised((1, 1)))
     log.close()

@@ -22,7 +22,7 @@ def row(number: int, kind: type[tuple[Any, ...]]) -> str:
 
 
 def test_the_table_of_messages_is_that_of_the_code() -> None:
-    """A number is never used for something else, nor do fields change, without a reader being told."""
+    """A number is never reused, nor do fields change, without an error for old readers."""
     wanted = [HEAD, "|---|---|---|---|", *(row(number, kind) for number, kind in sorted(NUMBERED.items()))]
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     assert HEAD in lines, "\n".join(wanted)

@@ -13,7 +13,7 @@ from trimtab_store.format.preferred_map import PreferredMapFile, read_map, write
 
 
 def test_a_map_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Whoever likes may be master of the last group."""
+    """Any node may be master of the last group."""
     write_map(tmp_path / "map.json", MapChanged(3, (0, 2, -1)))
     assert read_map(tmp_path / "map.json", 3, 3) == MapChanged(3, (0, 2, -1))
 
@@ -38,7 +38,7 @@ def test_an_invalid_map_is_rejected(tmp_path: Path, changes: dict[str, object], 
 
 
 def test_each_version_is_read_once(tmp_path: Path) -> None:
-    """A file that goes away is told, once; what was seen stays."""
+    """A missing file is reported, once; the last map stays."""
     path = tmp_path / "map.json"
     file = PreferredMapFile(path, 2, 1)
     write_map(path, MapChanged(1, (0,)))

@@ -102,7 +102,9 @@ class Place:
 
 
 def test_a_node_whose_disk_is_full_ends_and_the_others_continue(tmp_path: Path, small_disk: Path) -> None:
-    """The master, in one sentence; whatever was acknowledged is read back, and with room it has it all."""
+    """The master, in one sentence; every acknowledged message is read back, and with free space it has them
+    all.
+    """
     place = Place(tmp_path, small_disk)
 
     async def story() -> None:
@@ -136,7 +138,7 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_continue(tmp_path: Path, 
 def test_a_node_whose_disk_is_read_only_does_not_start_and_the_others_continue(
     tmp_path: Path, small_disk: Path
 ) -> None:
-    """One sentence; once it may be written again, the node has all that it had, and what came since."""
+    """One sentence; once the disk is writable again, the node has all earlier and newer entries."""
     place = Place(tmp_path, small_disk)
 
     async def story() -> None:

@@ -51,7 +51,7 @@ def test_an_error_states_the_remedy(said: str, remedy: str) -> None:
 
 
 def test_a_full_etcd_is_reported_only_a_few_times(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each proposal fails at another member, for as long as nobody mends it."""
+    """Each proposal fails at another member, until an operator fixes it."""
 
     async def story() -> None:
         client = EtcdClient(ENDPOINTS, 0, 2.0)

@@ -129,7 +129,7 @@ def test_nodes_and_clients_of_one_guard_get_on(tmp_path: Path, kind: str) -> Non
 def test_a_peer_without_the_secret_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], of_node: str, of_client: str, line: str
 ) -> None:
-    """Whatever it asks: it hears nothing, and the node says so; no secret is in any line."""
+    """For any request: it receives nothing, and the node reports it; no secret is in any line."""
 
     def guard(secret: str) -> TransportSecurity:
         return TransportSecurity(secret_file=secret_file(tmp_path, secret) if secret else "")
@@ -152,7 +152,7 @@ def test_a_peer_without_the_secret_is_rejected(
 def test_a_node_that_does_not_know_the_secret_takes_no_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It hears nothing and is not heard; the two others have a majority."""
+    """It receives nothing and is ignored; the two others have a majority."""
 
     async def story() -> None:
         good, bad = (
@@ -225,7 +225,7 @@ def test_a_peer_without_a_certificate_of_the_authority_is_rejected(
 def test_a_client_with_tls_is_refused_by_a_node_without(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says nothing in plain for all that."""
+    """It still sends nothing in plain text."""
 
     async def story() -> None:
         async with running(tmp_path, TransportSecurity()) as cluster:
@@ -239,7 +239,7 @@ def test_a_client_with_tls_is_refused_by_a_node_without(
 def test_a_clients_certificate_does_not_make_it_a_node(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who says that he is a node has to have a certificate for its host; and so has one that is called."""
+    """A peer that claims to be a node needs a certificate for its host; so does one that is called."""
     authority = Authority(tmp_path / "ca")
 
     async def story() -> None:
@@ -307,7 +307,7 @@ def test_a_recorded_handshake_is_of_no_use(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_an_impostor_of_a_node_receives_nothing() -> None:
-    """A client sends its messages to nobody who cannot prove that he knows the secret, too."""
+    """A client sends its messages only to peers that prove knowledge of the secret."""
 
     async def story() -> None:
         came: list[bytes] = []

@@ -56,7 +56,7 @@ def sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_node_that_slept_is_master_of_nothing_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever comes first after it: a consumer is not served with what was true an hour ago."""
+    """Whatever arrives first after it: a consumer does not receive data of an hour ago."""
     given = NodeConfiguration(
         format=FORMAT,
         cluster="c",

@@ -237,7 +237,7 @@ def test_clients_reject_messages_beyond_the_limits_immediately() -> None:
 def test_a_client_that_reads_nothing_takes_no_more_memory_than_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answers beyond CLIENT_BYTES are dropped; whoever reads asks again."""
+    """Answers beyond CLIENT_BYTES are dropped; the reader requests them again."""
     monkeypatch.setattr(process, "CLIENT_BYTES", 300_000)
 
     async def story() -> None:
@@ -284,7 +284,7 @@ def test_a_node_enables_keepalive_on_incoming_connections(
 def test_a_caller_without_a_handshake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After HANDSHAKE_SECONDS the connection is closed; one that has begun stays."""
+    """After HANDSHAKE_SECONDS the connection is closed; an identified one stays."""
     monkeypatch.setattr(process, "HANDSHAKE_SECONDS", 0.2)
 
     async def story() -> None:
@@ -303,7 +303,7 @@ def test_a_caller_without_a_handshake_is_disconnected(
 def test_an_answer_that_fits_into_no_frame_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told, and the node goes on: the network may lose it as well."""
+    """It is logged, and the node continues: the network may lose it as well."""
 
     async def story() -> None:
         async with running(tmp_path) as cluster:

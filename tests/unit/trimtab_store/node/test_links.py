@@ -48,7 +48,7 @@ async def taken_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @pytest.mark.parametrize("limit", ["frames", "bytes"])
 def test_frames_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    """By count and by bytes, whichever comes first; and once there is room, frames wait again, in order."""
+    """By count and by bytes, whichever is reached first; with free space, frames wait again, in order."""
     frames = [encoded((0, Prepare((number, 0), 1))) for number in range(12)]
     monkeypatch.setattr(connections, "WAITING_FRAMES", 5 if limit == "frames" else 1000)
     monkeypatch.setattr(connections, "WAITING_BYTES", 1 << 20 if limit == "frames" else 5 * len(frames[0]))
@@ -193,7 +193,7 @@ def test_a_node_that_sends_no_handshake_is_disconnected_and_called_again(
 
 
 def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
-    """Its length alone is enough: nobody keeps memory for the rest."""
+    """Its length alone suffices: no memory is reserved for the rest."""
 
     async def story() -> None:
         for most, length in ((MAX_FRAME_BYTES, MAX_FRAME_BYTES + 1), (100, 101)):

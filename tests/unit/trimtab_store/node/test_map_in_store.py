@@ -52,7 +52,7 @@ def beside(
 def test_a_first_map_is_missed_and_published_by_a_command(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The node says after a lease that there is none, and so does `check`; an old version is refused."""
+    """The node reports after a lease that there is none, and so does `check`; an old version is rejected."""
 
     async def story(given: NodeConfiguration) -> None:
         connection = written(tmp_path, given)
@@ -89,7 +89,7 @@ def test_a_first_map_is_missed_and_published_by_a_command(
 
 
 def test_a_map_in_a_file_is_published_over_its_version_too(tmp_path: Path) -> None:
-    """By the same calls, without a node; and the claims stand beside it."""
+    """By the same calls, without a node; and the claims are stored with it."""
     given = node_configuration(
         tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), preferred_nodes=[0]
     )
@@ -129,7 +129,7 @@ def test_nodes_that_do_not_read_the_map_from_the_store_are_named(tmp_path: Path)
 
 
 def test_without_a_majority_a_publisher_learns_which_nodes_must_run(tmp_path: Path) -> None:
-    """And that what it asked for may still come; the node still tells the map of its configuration."""
+    """And that the request may still succeed; the node still reports the map of its configuration."""
 
     async def story(given: NodeConfiguration) -> None:
         nodes = PaxosNodes(written(tmp_path, given))
@@ -167,7 +167,9 @@ def test_an_execution_keeps_others_out_by_its_claim_in_the_store(tmp_path: Path)
 def test_a_publisher_over_an_outdated_version_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another map came between its look and its proposal: that one stays, and is no success of this one."""
+    """Another map was published between its observation and its proposal: that one stays, and
+    this one fails.
+    """
 
     async def story(given: NodeConfiguration) -> None:
         nodes = PaxosNodes(written(tmp_path, given))

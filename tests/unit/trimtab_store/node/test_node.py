@@ -71,7 +71,9 @@ def test_invalid_configurations_are_rejected(tmp_path: Path, changes: dict[str, 
 
 
 def test_a_node_on_etcd_counts_with_its_elections_and_is_one_of_many(tmp_path: Path) -> None:
-    """A failover takes two elections unless more is said; six nodes are no voters, and so not too many."""
+    """A failover takes two elections unless configured otherwise; six nodes are not too many, as they do not
+    vote.
+    """
     found = read_configuration(configuration(tmp_path, **ETCD, addresses=["h:1"] * 6))
     assert found.settings.failover_seconds == 2.0
     settings = {"lease_seconds": 13.0, "failover_seconds": 4.0}
@@ -134,7 +136,7 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
     ],
 )
 def test_another_cluster_or_version_is_refused(changes: dict[int, Any], sentence: str) -> None:
-    """The first message of a connection says who speaks to whom, of which cluster."""
+    """The first message of a connection names sender, receiver and cluster."""
     hello = (FORMAT, "c", 1, 0, b"nonce", 7, ())
     with pytest.raises(InputError, match=f"{sentence}.*refused"):
         identify(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
@@ -167,7 +169,7 @@ def test_a_guard_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, An
 
 
 def test_lines_that_strangers_cause_are_few(capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten a minute; the first one after that says how many were left out."""
+    """Ten a minute; the first one after that states how many were suppressed."""
     now = 0.0
     complaints = RateLimitedLogger(lambda: now)
     for _ in range(1000):

@@ -88,7 +88,7 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
 def test_a_node_without_a_log_names_the_nodes_it_waits_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A new cluster needs all of its nodes once; then each has its vote, and says so if it had to wait."""
+    """A new cluster needs all of its nodes once; then each has its vote, and reports it if it had to wait."""
 
     async def story() -> None:
         given = configurations(tmp_path)
@@ -104,7 +104,7 @@ def test_a_node_without_a_log_names_the_nodes_it_waits_for(
 
 
 def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority(tmp_path: Path) -> None:
-    """It starts on nothing, learns what it had, votes again and says so: then the master may end."""
+    """It starts empty, learns its entries, votes again and reports it: then the master may end."""
 
     async def story() -> None:
         given = [replace(one, preferred_nodes=[0]) for one in configurations(tmp_path)]
@@ -142,7 +142,7 @@ def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority
 
 
 def test_differing_settings_are_named(tmp_path: Path) -> None:
-    """Each with both values; whatever a stranger tells stays short and without escapes."""
+    """Each with both values; texts of a stranger are shortened and escaped."""
     one = configurations(tmp_path)[0]
     other = replace(
         one, groups=7, addresses=[*one.addresses, "h:1"], settings=settings_for(2.0, TransferScheme.INSTATE)
@@ -229,7 +229,7 @@ def test_a_caller_reports_the_version_that_answers(answer: bytes, sentence: str)
 
 
 def test_a_second_process_of_a_node_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would vote twice: the one that is there stays, and both sides say what is wrong."""
+    """It would vote twice: the existing one stays, and both sides report the error."""
 
     async def story() -> None:
         given = configurations(tmp_path)

@@ -34,7 +34,7 @@ def line(other: int, version: int) -> str:
 def test_a_node_names_both_the_version_and_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As soon as the other has said which map it has, over the wire; once, however often that one says it."""
+    """As soon as the other has sent its map, over the wire; once, however often it is sent."""
     given = NodeConfiguration(
         format=FORMAT, cluster="c", node=0, addresses=["h:1", "h:2"], folder=str(tmp_path), groups=1
     )
@@ -98,7 +98,9 @@ def test_each_dispute_is_reported_once_and_again_on_recurrence(capsys: pytest.Ca
 def test_a_node_that_stays_at_an_old_map_is_named_by_all_with_the_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Once, after two renewals: until then it may be a moment late. The node says the same of itself."""
+    """Once, after two renewals: until then it may be slightly late. The node reports the same
+    about itself.
+    """
     story = Story(capsys)
     story.look(MapChanged(3, (1,)))
     assert story.hear(1, MapChanged(2, (0,))) == story.hear(2, MapChanged(4, (0,))) == []

@@ -84,7 +84,7 @@ def test_kafka_itself_may_place():
 
 
 def test_too_few_brokers_are_refused():
-    """Three copies on two brokers is told before Kafka is asked."""
+    """Three copies on two brokers are rejected before Kafka is called."""
     with pytest.raises(SandboxError, match="3 copies need as many brokers, and there are 2"):
         kafka_formula(1, 3, [1, 2], 0, 0)
 

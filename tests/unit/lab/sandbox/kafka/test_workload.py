@@ -16,7 +16,7 @@ def test_the_same_seed_draws_the_same_load():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_draw_has_the_requested_rate_and_no_giant(seed):
-    """No partition is so big that no placement could level it, and all rates add up."""
+    """No partition is too big for any placement to balance it, and all rates add up."""
     load = skewed(seed, 8e6, brokers=6)
     rates = [rate for topic in load.topics for rate in topic.bytes_per_second]
     assert load.bytes_in_per_second == pytest.approx(8e6)
@@ -39,7 +39,7 @@ def test_archives_hold_data_and_get_none():
 
 
 def test_a_load_is_read_back_as_it_was_written(tmp_path):
-    """A load can be kept beside the results it made."""
+    """A load can be stored with its results."""
     (tmp_path / "load.json").write_text(skewed(5).to_json())
     assert read_workload(tmp_path / "load.json") == skewed(5)
 
@@ -55,12 +55,12 @@ def test_scaling_changes_rates_alone():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "trimtab/workload/1"}'])
 def test_another_document_is_refused(text):
-    """A file that is no workload is told so."""
+    """An invalid workload file is reported as such."""
     with pytest.raises(SandboxError, match="not a workload"):
         workload_from_json(text)
 
 
 def test_too_many_brokers_for_the_load_are_refused():
-    """A cap below the mean rate cannot hold, and the message says what to change."""
+    """A cap below the mean rate is impossible, and the message names the setting."""
     with pytest.raises(SandboxError, match="use fewer brokers"):
         skewed(5, 8e6, brokers=60)

@@ -38,7 +38,7 @@ def test_the_one_on_path_is_taken(version: str, tmp_path: Path, monkeypatch: pyt
 def test_an_etcd_that_may_lose_commits_is_rejected(
     version: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here members are killed under load; the reason is said."""
+    """Members are killed under load here; the error states the reason."""
     told(tmp_path / "bin", version)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     with pytest.raises(SandboxError, match=sentence):
@@ -67,7 +67,7 @@ def test_without_etcd_the_installation_command_is_printed(
 
 
 def test_members_find_one_another(tmp_path: Path) -> None:
-    """Each by its second port; elections take as long as is said."""
+    """Each by its second port; elections have the stated duration."""
     command = member_command("etcd", 1, (1, 2, 3, 4, 5, 6), tmp_path, 0.5)
     assert "m0=http://127.0.0.1:2,m1=http://127.0.0.1:4,m2=http://127.0.0.1:6" in command
     assert command[command.index("--listen-client-urls") + 1] == "http://127.0.0.1:3"

@@ -39,7 +39,7 @@ def test_a_log_in_order_passes() -> None:
 
 
 def test_a_consumer_resumes_between_the_stored_and_the_last_offset() -> None:
-    """What was read and not kept comes again, and is counted."""
+    """Messages read but not stored are received again, and counted."""
     ledger = MessageLedger("t")
     read(ledger, *(message(offset, offset + 1) for offset in range(5)))
     ledger.committed["c"] = 2
@@ -122,7 +122,7 @@ def test_two_masters_are_noticed() -> None:
 
 
 def test_kill_tests_detect_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run ends with the violation when two nodes claim one group, whatever its clients see."""
+    """A run ends with the violation if two nodes claim one group, whatever its clients observe."""
 
     async def both(cluster: object, seconds: float) -> dict[int, dict[int, GroupStatus]]:
         return holding(n0=5, n2=5)
@@ -148,7 +148,7 @@ def test_kill_tests_detect_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kill_tests_detect_a_lost_map(
     monkeypatch: pytest.MonkeyPatch, version: int, preferred: tuple[int, ...], lost: bool
 ) -> None:
-    """The one that was published last is there, or a later one, of which nobody was told."""
+    """The last published map, or a later unconfirmed one, is in force."""
     cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, masters.GROUPS, TransportSecurity())
     monkeypatch.setattr(masters, "SETTLE_SECONDS", 0.0)
     paxos = SimpleNamespace(preferred_map=lambda: MapChanged(version, preferred))
@@ -167,7 +167,7 @@ def test_kill_tests_detect_a_lost_map(
 
 
 def test_the_master_is_the_node_with_the_newest_version() -> None:
-    """A transfer came between two answers: in whatever order they came, the new master is meant."""
+    """A transfer happened between two answers: in any order of arrival, the new master is found."""
     answers = holding(n0=5, n1=7)
     assert masters_of(answers, 1) == masters_of(dict(reversed(answers.items())), 1) == [1]
     assert masters_of(holding(n0=-1), 1) == [-1]

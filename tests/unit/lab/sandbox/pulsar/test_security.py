@@ -73,7 +73,7 @@ def test_clients_receive_token_and_certificate(state):
 
 
 def test_keys_survive_the_state_file(state):
-    """Another command of the same user can enter, and nobody else can read the file."""
+    """Another command of the same user can connect, and no other user can read the file."""
     state.write()
     assert read_state(state.folder, PulsarSandboxState) == state
     assert (state.folder / "sandbox.json").stat().st_mode & 0o077 == 0

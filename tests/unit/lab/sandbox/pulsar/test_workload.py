@@ -32,7 +32,7 @@ def test_a_workload_is_read_back_as_it_was_written(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "trimtab/pulsar-workload/1", "bundles": 1}'])
 def test_something_else_is_no_workload(text):
-    """The message says what it is not, and how to get one."""
+    """The message states why it is invalid, and how to get a workload."""
     with pytest.raises(SandboxError, match="not a workload of trimtab for Pulsar"):
         workload_from_json(text)
 

@@ -33,7 +33,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_the_queue_of_a_worker_is_identified_by_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A report of another process on the same server, or without a queue, is nobody's."""
+    """A report of another process on the same server, or without a queue, belongs to no worker."""
     ours = this_process().pid
 
     def report(process: str, queue: int | None) -> ProcessReport:

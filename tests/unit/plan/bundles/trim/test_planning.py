@@ -50,7 +50,7 @@ def test_among_equal_bundles_those_with_fewest_clients_move() -> None:
 
 
 def test_of_equally_cheap_plans_the_one_with_fewest_unloads_is_made() -> None:
-    """One bundle of 20 units levels as well as four of 5 with the same clients in all."""
+    """One bundle of 20 units balances as well as four of 5 with the same clients in all."""
     snapshot = small_snapshot(
         [0] * 7 + [1], [20, 5, 5, 5, 5, 20, 20, 40], brokers=2, sessions=[8, 2, 2, 2, 2, 90, 90, 90]
     )
@@ -106,7 +106,7 @@ def test_no_bundle_returns_within_the_grace_time(ago: float, goes: bool) -> None
 
 
 def test_system_and_excluded_namespaces_stay() -> None:
-    """`pulsar/system`, and whatever a pattern of the settings names."""
+    """`pulsar/system`, and the namespaces of a pattern in the settings."""
     snapshot = small_snapshot(
         [0] * 6,
         [10] * 6,
@@ -156,7 +156,7 @@ def test_anti_affinity_keeps_namespaces_of_a_group_apart() -> None:
 
 
 def test_unowned_bundles_are_left_or_assigned() -> None:
-    """Pulsar places them at the next lookup, unless the plan is asked to."""
+    """Pulsar places them at the next lookup, unless the plan is requested to."""
     snapshot = small_snapshot([0, 1, -1], [20, 20, 1], brokers=2)
     assert planned(snapshot).moves == ()
     plan = planned(snapshot, replace(SETTINGS, unowned_bundles="assign"))
@@ -164,7 +164,7 @@ def test_unowned_bundles_are_left_or_assigned() -> None:
 
 
 def test_limits_drop_the_least_useful_moves() -> None:
-    """With one unload allowed the cluster gets nearer to its goals, and the plan says what is missing."""
+    """With one unload allowed the cluster approaches its goals, and the plan states what is missing."""
     snapshot = small_snapshot([0] * 8 + [1] * 2, [8] * 10, brokers=2)
     plan = planned(snapshot, replace(SETTINGS, max_unloads=1))
     assert plan.cost.unloads == 1
@@ -240,7 +240,7 @@ def test_a_hot_bundle_that_must_not_be_split_has_a_reason(settings: BundlesSetti
 
 
 def test_a_hot_bundle_with_unknown_topics_requests_their_statistics() -> None:
-    """Load reports alone do not say which topic carries a bundle."""
+    """Load reports alone do not name the topics of a bundle."""
     snapshot = small_snapshot([0, 1], [90, 10])
     many = replace(snapshot, bundles=replace(snapshot.bundles, topics=np.array([7, 1])))
     (hot,) = [one for one in planned(many).problems if one.kind == "hot_bundle"]
@@ -248,7 +248,7 @@ def test_a_hot_bundle_with_unknown_topics_requests_their_statistics() -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    """Whatever is drawn in between."""
+    """Independent of random numbers drawn in between."""
     chance = np.random.default_rng(5)
     snapshot = small_snapshot(
         chance.integers(0, 5, 40).tolist(), chance.uniform(1, 12, 40).tolist(), brokers=5

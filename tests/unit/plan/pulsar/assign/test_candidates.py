@@ -62,7 +62,7 @@ def test_isolated_namespaces_never_overflow_to_the_rest() -> None:
 
 
 def test_other_namespaces_keep_off_primary_brokers() -> None:
-    """They share what is nobody's primary broker, secondary ones included."""
+    """They use brokers that are no primary broker of any policy, secondary ones included."""
     assert by_policies("u/a", BROKERS, isolated("p.*", "s.*")) == ["s1:80", "x1:80"]
 
 
@@ -77,7 +77,7 @@ def test_brokers_serve_kinds_of_topics_unless_isolation_overrides_them() -> None
 
 
 def test_brokers_with_reports_are_available_by_default() -> None:
-    """A recording tells of nobody else."""
+    """A recording contains no other brokers."""
     view = owners(a="x", b="x")
     assert available_brokers(view, ClusterMetadata()) == ("a", "b")
     assert available_brokers(view, ClusterMetadata(brokers=("b", "c"))) == ("b", "c")
@@ -146,7 +146,7 @@ def test_domains_count_their_candidates_only() -> None:
 
 
 def test_the_least_used_domain_precedes_the_least_used_broker() -> None:
-    """An idle broker beside a busy one is no candidate where another domain has fewer in all."""
+    """An idle broker is no candidate if another domain has fewer namespaces in all."""
     view = owners(b1="abc", b2="", b3="d", b4="e")
     policies = BundlePolicies(anti_affinity_groups=GROUP, failure_domains=DOMAINS)
     brokers = ["b1", "b2", "b3", "b4"]
@@ -188,7 +188,9 @@ def test_a_namespace_keeps_apart_from_itself() -> None:
 
 
 def test_brokers_of_another_load_manager_get_nothing() -> None:
-    """While a cluster changes over, a leader places on its own kind; who says nothing is of another."""
+    """During a migration a leader places on brokers of its own kind; brokers without a name
+    are of another.
+    """
     traits = {"a": BrokerTraits(load_manager="Modular"), "b": BrokerTraits(load_manager="Extensible")}
     metadata = ClusterMetadata(traits=traits, load_manager="Modular")
     assert of_load_manager(["a", "b", "c"], metadata) == ["a"]
@@ -216,7 +218,7 @@ def test_versions_are_compared_as_semantic_ones() -> None:
 
 
 def test_only_the_newest_version_or_a_failed_filter() -> None:
-    """One broker that does not tell its version makes the filter fail for all."""
+    """One broker without a version makes the filter fail for all."""
     traits = {
         name: BrokerTraits(version) for name, version in [("a", "4.0.7"), ("b", "4.2.4"), ("c", "4.2.4")]
     }

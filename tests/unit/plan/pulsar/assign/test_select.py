@@ -136,7 +136,7 @@ def test_failure_domains_count_only_if_enabled() -> None:
 
 
 def test_a_failed_or_empty_filter_begins_again_with_all() -> None:
-    """What topics and namespaces had ruled out comes back, too."""
+    """Brokers excluded by topics and namespaces return, too."""
     view = view_of({"a": load(stats={bundle_key("t/new", 1): SOME}), "b": load()})
     foreign = {"a": BrokerTraits(load_manager="x"), "b": BrokerTraits(load_manager="x")}
     placement, candidates, _ = asked_for(view, ClusterMetadata(traits=foreign, load_manager="y"))
@@ -151,7 +151,7 @@ def test_a_failed_or_empty_filter_begins_again_with_all() -> None:
 
 
 def test_no_broker_is_a_valid_answer() -> None:
-    """Isolated from everybody, a bundle has no broker, and nothing is preallocated."""
+    """Without any permitted broker a bundle has none, and nothing is preallocated."""
     metadata = ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("t/.*",), ("x",)),)))
     view = view_of({"a": load()})
     state = state_of(placers.RATE)
@@ -163,7 +163,7 @@ def test_no_broker_is_a_valid_answer() -> None:
 
 @pytest.mark.parametrize(("usage", "times"), [(85.0, 1), (85.1, 2)])
 def test_an_overloaded_choice_is_thought_over_among_all(usage: float, times: int) -> None:
-    """Above 85 % the strategy is asked again, with those that the filters had taken out."""
+    """Above 85 % the strategy is called again, with the filtered brokers included."""
     view = view_of({"a": load(usage), "b": load(stats={bundle_key("t/new", 1): SOME})})
     placement, candidates, state = asked_for(view)
     assert candidates == [["a"], ["a", "b"]][:times]
@@ -172,7 +172,7 @@ def test_an_overloaded_choice_is_thought_over_among_all(usage: float, times: int
 
 
 def test_thinking_it_over_takes_a_second_sample() -> None:
-    """LeastResourceUsageWithWeight remembers both times it was asked."""
+    """LeastResourceUsageWithWeight remembers both calls."""
     stats = {bundle_key("t/other"): SOME}
     view = view_of({"a": load(90, stats)})
     placer = MODULAR
@@ -218,7 +218,7 @@ def test_turns_are_in_the_order_of_javas_set() -> None:
 
 
 def test_a_placed_bundle_counts_at_once() -> None:
-    """Two bundles of two namespaces looked up one after the other part, though no report came between."""
+    """Two bundles of two namespaces, looked up in succession, are separated without a report in between."""
     data: Mapping[str, Any] = {bundle_key("t/a"): known(10), bundle_key("t/b"): known(10)}
     view = view_of({"x": load(), "y": load()}, data)
     state = state_of(placers.RATE)
@@ -290,7 +290,7 @@ def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported
 
 
 def test_bundles_preallocated_to_a_dead_broker_are_free_again() -> None:
-    """Its bundles are placed anew at the next lookup."""
+    """Its bundles are placed again at the next lookup."""
     view = view_of({"y": load()})
     state = state_of(placers.RATE, preallocated={BUNDLE: "dead"})
     assert forget_preallocated(view, state)[1].preallocated == {}

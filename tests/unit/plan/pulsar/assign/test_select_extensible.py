@@ -78,7 +78,7 @@ def test_an_anti_affinity_group_counts_by_bundles() -> None:
 
 
 def test_namespaces_excluded_from_shedding_are_dealt_out_in_turn_in_4_2() -> None:
-    """Whatever the strategy would say; 4.0 knows no such namespaces."""
+    """Whatever the strategy would choose; 4.0 has no such namespaces."""
     view = view_of({"a": load(10), "b": load(90), "c": load(90)})
     options = {"loadBalancerSheddingExcludedNamespaces": "t/new"}
     placer, chance = EXTENSIBLE, np.random.default_rng(0)

@@ -185,14 +185,14 @@ def test_only_candidates_take_a_sample() -> None:
 
 @pytest.mark.parametrize("silent", [load(20, {BUNDLE: SOME}, rate=0.0), load(20, {})])
 def test_a_broker_without_bundles_or_messages_starts_a_new_history(silent: Any) -> None:
-    """Its history is of another life: a restart, or of load that has gone."""
+    """Its history is outdated: after a restart, or of load that has moved."""
     state = LeastResourceState({"a": 0.9})
     _, after = ask(MODULAR, view_of({"a": silent}), state=state)
     assert after.usage == {"a": pytest.approx(0.2)}
 
 
 def test_brokers_that_left_are_forgotten() -> None:
-    """One that comes back under its old name starts from what it reports."""
+    """One that returns under its old name starts from its report."""
     state = LeastResourceState({"gone": 0.9, "a": 0.2})
     after = MODULAR.noted(state, view_of({"a": load(10)}), OPTIONS)
     assert after.usage == {"a": 0.2}
@@ -214,7 +214,7 @@ def test_published_means_take_one_sample_a_report() -> None:
 
 
 def test_heap_memory_counts_only_under_the_extensible_manager() -> None:
-    """The modular manager of Pulsar 4 takes no notice of it, whatever its weight."""
+    """The modular manager of Pulsar 4 ignores it, whatever its weight."""
     options = make_options({"loadBalancerMemoryResourceWeight": 1.0})
     full = load(10)
     full = replace(full, report=replace(full.report, memory=ResourceUsage(90, 100)))
@@ -251,7 +251,7 @@ def test_turns_go_round() -> None:
 
 
 def test_the_remembered_order_holds_until_a_missing_broker_is_reached() -> None:
-    """Another set of the same size is not looked at until a turn falls on who is gone."""
+    """Another set of the same size is not detected until the turn of a missing broker."""
     assert turns(RoundRobinState(), "abc", "dbc", "dbc", "dbc") == ["a", "b", "c", "d"]
     assert turns(RoundRobinState(), "abc", "cba", "cba") == ["a", "b", "c"]
 

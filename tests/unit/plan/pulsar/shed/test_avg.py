@@ -64,7 +64,7 @@ def test_the_high_threshold_counts_on_it_too() -> None:
 
 
 def test_far_apart_twice_acts() -> None:
-    """The second high hit unloads, and both brokers begin to count anew."""
+    """The second high hit unloads, and both brokers reset their counts."""
     view = two(100, 100)
     first, state = decided(view)
     assert first.unloads == {}
@@ -105,7 +105,7 @@ def test_the_partner_of_a_broker_that_was_apart_before_is_enough() -> None:
 
 
 def test_hits_are_used_up_even_if_nothing_can_be_unloaded() -> None:
-    """A broker without any bundle is full all the same; the count begins anew."""
+    """A broker without any bundle is still full; the count restarts."""
     state = decided(two())[1]
     decision, state = decided(two(), state)
     assert decision.unloads == {}
@@ -115,7 +115,7 @@ def test_hits_are_used_up_even_if_nothing_can_be_unloaded() -> None:
 
 @pytest.mark.parametrize("variant", ["pulsar-4.2", "pulsar-4.0"])
 def test_a_sole_bundle_is_unloaded_despite_pulsars_log_message(variant: str) -> None:
-    """It says "No Load Shedding will be done on this broker", and then the bundle is unloaded."""
+    """It logs "No Load Shedding will be done on this broker", and then the bundle is unloaded."""
     decision, _ = decided(two(100), variant=variant, **AT_ONCE)
     assert decision.unloads == {"full:1": (key(0),)}
     assert decided(two(100_000), variant=variant, **AT_ONCE)[0].unloads == {}
@@ -134,7 +134,7 @@ def test_a_threshold_of_nothing_makes_the_middle_broker_its_own_pair() -> None:
 
 
 def test_the_hits_of_a_broker_that_left_stay_until_all_is_even() -> None:
-    """As long as somebody is apart they are kept; the first decision without a pair clears them all."""
+    """They stay while any pair is apart; the first decision without a pair clears them all."""
     state = AvgState(hits_low={"gone:1": 7})
     state = decided(two(100, 100), state)[1]
     assert state.hits_low["gone:1"] == 7
@@ -202,8 +202,8 @@ def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
 
 
 def test_rate_precedes_throughput_if_both_suffice() -> None:
-    """10,000 msg/s and 100 MB/s apart: 2,000 msg/s are wanted, which the one bundle has; the other has the 20
-    MB/s that would be wanted by throughput.
+    """10,000 msg/s and 100 MB/s apart: 2,000 msg/s are required, which the one bundle has; the other has the
+    20 MB/s required by throughput.
     """
     bundles = {key(0): stats(50 * MB, rate=2000), key(1): stats(20 * MB, rate=3000)}
     full = report(bundles, cpu=75, rate=10_000, throughput=100 * MB)
@@ -223,7 +223,7 @@ def test_equal_bundles_keep_the_order_of_the_view() -> None:
 
 
 def test_recently_unloaded_bundles_stay() -> None:
-    """Also the busiest, if it came just now."""
+    """Also the busiest, if it arrived recently."""
     view = two(1000, 900, 800, total=10_000, recently=(key(0),))
     assert decided(view, **AT_ONCE)[0].unloads == {"full:1": (key(1), key(2))}
 

@@ -50,7 +50,7 @@ def planned_for(view: LeaderLoadView, options: PulsarBrokerConfig = OPTIONS) -> 
 
 
 def test_a_planned_bundle_follows_the_plan() -> None:
-    """Whatever chance would say, and nothing is drawn."""
+    """Whatever the random choice would be, and no number is drawn."""
     view = four(other=900)
     state = planned_for(view)
     chance = np.random.default_rng(7)
@@ -77,7 +77,7 @@ def test_bundles_of_equal_data_do_not_collide_by_name() -> None:
 
 
 def test_the_plan_is_lost_after_a_new_sample_of_the_bundle() -> None:
-    """One more sample, and the key is another: the bundle goes where chance says."""
+    """One more sample changes the key: the bundle is placed at random."""
     state = planned_for(four(other=900))
     assert planned(key(0), four(other=900), state, OPTIONS) == "d:1"
     heard = four(rate=1000.5, other=900)
@@ -126,7 +126,7 @@ def test_an_unplanned_bundle_follows_a_hash_over_sorted_candidates() -> None:
 
 
 def test_a_random_choice_is_remembered_for_all_equal_bundles() -> None:
-    """Bundles that nothing was heard of are all alike: the first draws for all of them."""
+    """Bundles without samples are all equal: the first draws for all of them."""
     view = view_of({name: report() for name in ALL})
     state, found = AvgState(), []
     for number in range(20):

@@ -43,7 +43,7 @@ def test_far_above_the_threshold_more_bundles_go() -> None:
 
 
 def test_weights_matter_here_too() -> None:
-    """Direct memory has weight 0 and overloads nobody, until the operator gives it another."""
+    """Direct memory has weight 0 and overloads no broker, unless the operator changes it."""
     assert decided(lone(10, direct_memory=90)).unloads == {}
     heavy = decided(lone(10, direct_memory=90), loadBalancerDirectMemoryResourceWeight=1.0)
     assert heavy.unloads == {"a:1": (key(3),)}
@@ -66,7 +66,7 @@ def test_a_sole_bundle_stays() -> None:
 
 
 def test_a_broker_keeps_bundles_that_have_all_just_arrived() -> None:
-    """Nothing may be unloaded twice within the grace time, and it is said."""
+    """Nothing may be unloaded twice within the grace time, and this is reported."""
     view = lone(99)
     waiting = LeaderLoadView(view.at, view.brokers, view.bundles, dict.fromkeys(view.bundles.names, 0.0))
     decision = decided(waiting)

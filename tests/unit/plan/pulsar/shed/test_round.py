@@ -97,7 +97,7 @@ def test_a_bundle_without_any_broker_stays() -> None:
 
 
 def test_excluded_namespaces_stay_in_4_2_and_go_in_4_0() -> None:
-    """The placement is not even asked in the former."""
+    """The placement is not called in the former."""
     option: dict[str, Any] = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
     found = rounded(three(key(0), key(1)), (key(0),), to("b:1"), **option)
     assert found.decision.unloads == {}
@@ -135,7 +135,7 @@ def test_a_bundle_that_anti_affinity_holds_stays() -> None:
 
 
 def test_a_heartbeat_bundle_never_leaves_its_broker() -> None:
-    """Whatever a shedder says."""
+    """For any decision of a shedder."""
     bundle = key(0, "pulsar/a:1")
     found = rounded(three(bundle, key(1)), (bundle,), to("b:1"))
     assert found.decision.facts["refused"] == {bundle: "it belongs to its broker"}

@@ -52,7 +52,7 @@ def test_the_busiest_bundles_go_first_until_enough_is_taken() -> None:
 
 
 def test_too_little_to_unload_is_left_alone() -> None:
-    """Exactly the minimum throughput is enough, a hair less is not, and it is said why nothing is done."""
+    """Exactly the minimum throughput suffices, slightly less does not, with a reason."""
     view = two(40, 20)
     share = decided(view)[0].facts["brokers"]["hot:1"]["share_to_unload"]
     need = 400 * MB * share
@@ -66,7 +66,7 @@ def test_too_little_to_unload_is_left_alone() -> None:
     ("bundles", "outcome"), [((1,), "its sole bundle overloads it"), ((), "overloaded without any bundle")]
 )
 def test_a_broker_with_one_bundle_or_none_cannot_shed(bundles: tuple[int, ...], outcome: str) -> None:
-    """It is said why: a lone hot bundle can only be split."""
+    """With a reason: a lone hot bundle can only be split."""
     held = {key(number): stats(100 * MB) for number in bundles}
     view = view_of({"hot:1": report(held, cpu=90, throughput=400 * MB), "cold:1": report(cpu=10)})
     decision, _ = decided(view)
@@ -108,7 +108,7 @@ def test_history_weighs_nine_tenths() -> None:
 
 
 def test_a_burst_of_a_minute_moves_nothing() -> None:
-    """From level to 90 % for one sample: the mean rises by 6 points only, the average by 3."""
+    """From balanced to 90 % for one sample: the mean rises by 6 points only, the average by 3."""
     _, state = decided(two(30, 30))
     assert decided(two(90, 30), state)[0].unloads == {}
 
@@ -141,7 +141,7 @@ def test_a_resource_above_its_limit_counts_as_it_is(variant: str) -> None:
 
 
 def test_the_same_view_gives_the_same_decision_and_leaves_its_state_alone() -> None:
-    """States are values: a decision can be asked for again."""
+    """States are values: a decision can be repeated."""
     _, state = decided(two(40, 20))
     before = dict(state.usage)
     assert decided(two(80, 20), state) == decided(two(80, 20), state)

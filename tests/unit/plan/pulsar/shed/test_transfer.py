@@ -66,7 +66,7 @@ def test_an_emptier_broker_counts_below_a_share_of_the_average() -> None:
 
 
 def test_the_share_is_never_more_than_half() -> None:
-    """A target of 4 would ask for twice the average; half of it is asked for."""
+    """A target of 4 would require twice the average; half of it is required."""
     target = {"loadBalancerBrokerLoadTargetStd": 4}
     assert reason({"a:1": broker(75), "b:1": broker(25)}, **target) is None
     assert reason({"a:1": broker(75), "b:1": broker(24)}, **target) == "Underloaded"
@@ -96,7 +96,7 @@ def test_a_load_on_the_overload_threshold_is_not_above_it() -> None:
 
 
 def test_only_the_fourth_hit_in_succession_acts() -> None:
-    """The count must exceed three; what acted begins to count anew."""
+    """The count must exceed three; after an action it restarts."""
     state = TransferState()
     for hits in (1, 2, 3):
         decision, state = decided(apart(100, 0), state)
@@ -148,7 +148,7 @@ def test_data_of_half_an_hour_count_and_older_do_not() -> None:
 
 
 def test_a_broker_of_old_data_is_left_out_of_the_average_but_not_of_the_order() -> None:
-    """The idle one is silent: the other is the average, and yet the idle one is the emptiest."""
+    """The idle one does not report: the other is the average, and yet the idle one is the emptiest."""
     decision, _ = decided(aged(view_of(apart(100, 0)), idle=1801.0), TransferState())
     assert (decision.facts["average"], decision.facts["deviation"]) == (1.0, 0.0)
     assert list(decision.facts["loads"]) == ["idle:1", "full:1"]
@@ -161,7 +161,7 @@ def test_without_any_broker_nothing_is_decided() -> None:
 
 
 def test_a_living_broker_without_data_stops_everything() -> None:
-    """It would be the emptiest of all, if it only said so."""
+    """It would be the emptiest of all, if it reported."""
     up = ClusterMetadata(brokers=("full:1", "idle:1", "new:1"))
     decision, state = transfer_shedder(up).decide(view_of(apart(100, 0)), DUE, make_options({}), CHANCE)
     assert decision.facts == {"skipped": "NoLoadData", "brokers": ["new:1"]}

@@ -60,7 +60,7 @@ def chosen(pair: TransferPair) -> list[int]:
 
 
 def test_the_lightest_bundles_move_first_up_to_exactly_the_required_load() -> None:
-    """A third of 24 is wanted: 2 and 6 make it exactly, the 7 is tried no more."""
+    """A third of 24 is required: 2 and 6 make it exactly, the 7 is not tried."""
     pair = paired(two([9, 2, 6]))
     assert pair.facts["bytes_per_second_wanted"] == 8 * UNIT
     assert (chosen(pair), pair.offloaded) == ([1, 2], 8 * UNIT)
@@ -99,7 +99,7 @@ def test_a_sole_reported_bundle_stays() -> None:
 
 
 def test_recently_unloaded_and_foreign_bundles_stay() -> None:
-    """The lightest was moved just now, the next is on its way elsewhere; neither counts as gone."""
+    """The lightest was moved recently, the next is in transit; neither counts as moved."""
     view = two([1, 2, 3, 4], recently=(0,))
     held = view.brokers["full:1"].report
     foreign = replace(held, bundles=tuple(name for name in held.bundles if name != key(1)))
@@ -146,7 +146,7 @@ def test_bundles_that_anti_affinity_holds_stay() -> None:
 
 @pytest.mark.parametrize(("most", "moved"), [(1, []), (2, [0, 1])])
 def test_a_broker_with_enough_topics_takes_nothing(most: int, moved: list[int]) -> None:
-    """All filters of the extensible manager are asked, not policies alone: at the limit is full."""
+    """All filters of the extensible manager apply, not only policies: at the limit is full."""
     view = two([1, 2, 3], [9])
     assert chosen(paired(view, loadBalancerBrokerMaxTopics=most)) == moved
 
@@ -179,14 +179,14 @@ def test_excluded_namespaces_are_of_pulsar_4_2() -> None:
 
 
 def test_a_bundle_too_large_moves_if_smaller_ones_balance_it() -> None:
-    """9 go and 1 comes back: both then carry 16."""
+    """9 move and 1 returns: both then carry 16."""
     pair = paired(two([9, 15], [1], idle_total=8))
     assert chosen(pair) == [100, 0]
     assert [(move.source, move.target) for move in pair.moves] == [("idle:1", "full:1"), ("full:1", "idle:1")]
 
 
 def test_a_swap_must_not_turn_the_two_around() -> None:
-    """After the first came back it would be 15.5 to 17: another must come too, or nothing goes."""
+    """After the first return it would be 15.5 to 17: another must return too, or nothing moves."""
     assert chosen(paired(two([9, 15], [0.5, 1.5], idle_total=8.5))) == [100, 101, 0]
     assert chosen(paired(two([9, 15], [0.5], idle_total=8.5))) == []
 
@@ -213,13 +213,13 @@ def test_a_bundle_is_skipped_if_its_return_would_undo_the_move() -> None:
 
 
 def test_a_returned_bundle_is_not_considered_again() -> None:
-    """16 of 48 are wanted: 9 go, 10 go for 1, and the next looks for its balance behind that 1."""
+    """16 of 48 are required: 9 move, 10 move for 1, and the next searches its balance behind that 1."""
     view = two([9, 10, 11, 18], [1, 2, 3, 5], total=48, idle_total=6)
     assert chosen(paired(view)) == [0, 100, 1, 101, 102, 103, 2]
 
 
 def test_a_recently_moved_bundle_may_return_as_in_pulsar() -> None:
-    """For what comes back, Pulsar asks the policies only."""
+    """For returned bundles, Pulsar checks policies only."""
     assert chosen(paired(two([9, 15], [1], idle_total=8, recently=(100,)))) == [100, 0]
     idle = report({key(0, "t/m"): stats(UNIT)}, cpu=25, throughput=8 * UNIT)
     view = two([9, 15])
@@ -235,7 +235,7 @@ def test_nothing_returns_without_transfer() -> None:
 
 
 def test_returned_load_counts_in_debug_mode_only() -> None:
-    """Pulsar's slip: the gain is added inside `if debug`; an option of ours adds it always."""
+    """Pulsar's bug: the gain is added inside `if debug`; an option of ours adds it always."""
     view = two([9, 15], [1], idle_total=8)
     released = paired(view)
     assert (released.offloaded, released.gained) == (9 * UNIT, 0)

@@ -61,8 +61,8 @@ def test_a_megabyte_is_the_minimum_of_throughput() -> None:
 
 
 def test_rate_precedes_throughput() -> None:
-    """Both are too far apart: only the rate is looked at, even where it can unload nothing. By throughput
-    29.8 MB/s would be wanted, and either bundle would go.
+    """Both are too far apart: only the rate counts, even if it can unload nothing. By throughput 29.8 MB/s
+    would be required, and either bundle would move.
     """
     bundles = {key(0): stats(20 * MB, rate=5), key(1): stats(5 * MB, rate=5)}
     view = view_of(

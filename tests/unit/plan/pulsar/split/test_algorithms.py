@@ -45,7 +45,7 @@ def test_the_articles_namespace_has_three_bundles_after_the_cut() -> None:
 
 
 def test_the_whole_ring_is_cut_below_its_middle() -> None:
-    """The last boundary is 0xffffffff, the last hash, so the middle of the ring comes out one lower."""
+    """The last boundary is 0xffffffff, the last hash, so the middle of the ring is one lower."""
     assert range_equally_divide(bundle(0, 0xFFFFFFFF)) == [0x7FFFFFFF]
 
 
@@ -98,7 +98,7 @@ def test_positions_on_the_ends_are_outside() -> None:
 
 
 def test_a_duplicate_position_is_returned_twice_and_rejected_by_the_split() -> None:
-    """The algorithm only filters and sorts; the namespace says what is wrong."""
+    """The algorithm only filters and sorts; the namespace reports the error."""
     twice = specified_positions_divide(bundle(10, 20), 5, [15, 15])
     assert twice == [15, 15]
     with pytest.raises(PlanError, match="cut twice at one position"):

@@ -67,7 +67,7 @@ def test_a_limit_of_no_sessions_is_no_limit() -> None:
 
 
 def test_the_leader_splits_after_one_report() -> None:
-    """No hits are counted; the halves are placed anew."""
+    """No hits are counted; the halves are placed again."""
     (split,) = splits.find_splits(cluster(LARGE, BundleStats(topics=5)), OPTIONS).splits
     assert (split.bundle, split.broker, split.reason) == (BUNDLE, "a", "Topics")
     assert split.unload
@@ -82,7 +82,7 @@ def test_sessions_are_producers_and_consumers() -> None:
 
 
 def test_the_leader_uses_long_term_rates() -> None:
-    """A burst in the newest report is not a reason; a long mean is, even if the report is silent now."""
+    """A burst in the newest report is no reason; a long mean is, even if the newest report has no traffic."""
     burst = BundleStats(topics=2, msg_rate_in=10**6, msg_throughput_in=10**9)
     assert not splits.find_splits(cluster(burst), OPTIONS).splits
     view = cluster(BundleStats(topics=2), BundleStats(topics=2))
@@ -100,7 +100,7 @@ def test_owners_go_by_the_newest_rates() -> None:
 
 
 def test_a_lone_topic_cannot_be_relieved() -> None:
-    """With fewer than two topics nothing is split, whatever it carries."""
+    """With fewer than two topics nothing is split, whatever the load."""
     hot = BundleStats(topics=1, msg_rate_in=10**6)
     view = view_of(cluster(hot).brokers, {BUNDLE: known(rate=10**6)})
     assert not splits.find_splits(view, OPTIONS).splits
@@ -137,7 +137,7 @@ def test_planned_splits_count_too() -> None:
 
 
 def test_without_boundaries_the_reported_bundles_are_counted() -> None:
-    """A recording does not tell the boundaries; what is reported by anybody stands in for them."""
+    """A recording has no boundaries; reported bundles replace them."""
     options = make_options({"loadBalancerNamespaceMaximumBundles": 3})
     view = view_of(
         {
@@ -231,7 +231,7 @@ def test_an_unread_bundle_keeps_its_hits_and_a_missing_one_loses_them() -> None:
 
 
 def test_hits_belong_to_the_owner() -> None:
-    """A bundle that moves begins to count anew on its new broker."""
+    """A bundle that moves restarts its count on its new broker."""
     _, state = cycles(cluster(LARGE), 3)
     moved = view_of({"a": load(), "b": load(stats={BUNDLE: LARGE})})
     decision, after = splits.find_owner_splits(moved, state, OPTIONS)
