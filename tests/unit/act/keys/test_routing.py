@@ -48,7 +48,7 @@ def test_a_table_states_the_offsets_at_its_publication(tmp_path: Path) -> None:
 
 
 def test_the_topic_of_tables_is_made_first(tmp_path: Path) -> None:
-    """This cannot be known before; a consumer that does not keep order is awaited, and nothing
+    """It is unknown before; a consumer that does not keep order is awaited, and nothing
     is published.
     """
     world = World()
