@@ -19,12 +19,14 @@ from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import SampleSink
 from trimtab.observe.lake.lake import Lake
-from trimtab.report.formats import print_progress
+from trimtab.report.formats import print_json, print_progress
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Settings
 
 
-def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int | None) -> None:
+def collect(
+    context: CommandContext, *, to: str, record: Path | None, ticks: int | None, as_json: bool
+) -> None:
     """Body of `trimtab collect`: sample once for each tick."""
     found = context.read()
     how = found.section("collect", CollectSettings)
@@ -57,7 +59,11 @@ def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int
         for outcome in sampler.collect(collector, landing, how.interval_seconds, stop, ticks):
             known = print_tick(outcome, known, target_kind(system))
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
-    print_progress(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
+    if as_json:
+        problems = sorted(known)
+        print_json({"sink": place, "written_ticks": landed, "lost_ticks": lost, "problems": problems})
+    else:
+        print_progress(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
     if ticks is not None and lost:
         raise typer.Exit(1)
 

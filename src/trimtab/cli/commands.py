@@ -169,6 +169,7 @@ def collect(
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    as_json: bool = JSON,
 ) -> None:
     """Sample a cluster until Ctrl-C. Installs nothing on the brokers.
 
@@ -180,7 +181,7 @@ def collect(
     if interval is not None:
         overrides = [*overrides, f"collect.interval_seconds={interval}"]
     where = command_context(lake, settings, overrides, cluster)
-    body.collect(where, to=to, record=record, ticks=ticks)
+    body.collect(where, to=to, record=record, ticks=ticks, as_json=as_json)
 
 
 MASTER = typer.Option(None, SPARK_MASTER.flag, help=SPARK_MASTER.help)
@@ -198,6 +199,7 @@ def run(
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    as_json: bool = JSON,
     *,
     values: dict[str, Any],
 ) -> None:
@@ -209,7 +211,7 @@ def run(
     from trimtab.cli import pipeline as body
 
     where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
-    body.run(since, until, window, where)
+    body.run(since, until, window, where, as_json=as_json)
 
 
 def stream(
@@ -232,6 +234,7 @@ def stream(
     heavy: bool = HEAVY,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    as_json: bool = JSON,
     *,
     values: dict[str, Any],
 ) -> None:
@@ -243,7 +246,7 @@ def stream(
     from trimtab.cli import pipeline as body
 
     where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
-    body.stream(source, balancer, trigger, most, window, where, once=once)
+    body.stream(source, balancer, trigger, most, window, where, once=once, as_json=as_json)
 
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
@@ -258,6 +261,7 @@ def compact(
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    as_json: bool = JSON,
 ) -> None:
     """Merge small files of raw samples and tables, and remove data beyond the retention ([lake]); no Spark.
 
@@ -265,13 +269,16 @@ def compact(
     """
     from trimtab.cli import lake as body
 
-    body.compact(command_context(lake, settings, overrides), dry_run=dry_run)
+    body.compact(command_context(lake, settings, overrides), dry_run=dry_run, as_json=as_json)
 
 
 def export_tables(
     delta: str = typer.Option(..., "--delta", help="Folder or address for the Delta tables."),
     balancer: str | None = BALANCER,
     lake: Path | None = LAKE,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+    as_json: bool = JSON,
 ) -> None:
     """Write the tables as Delta tables, consistent with one another; a later export writes only changes.
 
@@ -279,7 +286,7 @@ def export_tables(
     """
     from trimtab.cli import lake as body
 
-    body.export_tables(delta, balancer, lake_path(lake))
+    body.export_tables(delta, balancer, command_context(lake, settings, overrides), as_json=as_json)
 
 
 def accuracy(
@@ -342,11 +349,12 @@ def export_snapshot(
     balancer: str | None = BALANCER,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    as_json: bool = JSON,
 ) -> None:
     """Write the newest snapshot of a cluster: brokers, placement, loads, quality."""
     from trimtab.cli import lake as body
 
-    body.export(out, command_context(lake, settings, overrides, cluster), balancer)
+    body.export(out, command_context(lake, settings, overrides, cluster), balancer, as_json=as_json)
 
 
 FORMAT = typer.Option(

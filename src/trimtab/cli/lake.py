@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -12,17 +13,17 @@ from trimtab.balancers.planning import open_tables
 from trimtab.balancers.settings import pipeline_table
 from trimtab.cli.context import CommandContext
 from trimtab.extras import require
-from trimtab.files.store import Location, place_of
+from trimtab.files.store import place_of
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, settings_of
 from trimtab.observe.lake.compaction import JoinedFiles
 from trimtab.observe.lake.housekeeping import preview_housekeeping, run_housekeeping
 from trimtab.observe.lake.lake import Lake, instant
 from trimtab.observe.lake.open_tables import export_delta
-from trimtab.report.formats import print_progress
+from trimtab.report.formats import print_json, print_progress
 from trimtab_common.errors import InputError
 
 
-def compact(context: CommandContext, *, dry_run: bool) -> None:
+def compact(context: CommandContext, *, dry_run: bool, as_json: bool) -> None:
     """Body of `trimtab pipeline compact`: merge small files of the lake."""
     lake = context.lake
     found = context.read()
@@ -32,6 +33,7 @@ def compact(context: CommandContext, *, dry_run: bool) -> None:
     if not lake.is_dir():
         raise InputError(f"lake {lake} is not there: name one with --lake; `trimtab collect` makes one")
     compacted_tables = removed = 0
+    documents: dict[str, object] = {}
     for level in pipelines:
         seen = Lake(lake, level)
         if level.place and not (seen.tables.is_dir() or seen.has_samples):
@@ -41,7 +43,16 @@ def compact(context: CommandContext, *, dry_run: bool) -> None:
         else:
             with seen.writing(print_progress) as seat:
                 done = run_housekeeping(seen, seat, ages, settings[level.name])
-        for day, files, size in _by_day(done.joined):
+        joined = _by_day(done.joined)
+        documents[level.name] = {
+            "joined": [{"day": day, "files": files, "bytes": size} for day, files, size in joined],
+            "compacted": [
+                {"table": one.table, "before": one.before, "after": one.after} for one in done.compacted
+            ],
+            "outdated": list(done.outdated),
+            "removed": done.removed,
+        }
+        for day, files, size in joined:
             word = "would join" if dry_run else "joined"
             print_progress(
                 f"{level.name}: {word} {files:,} files of raw samples of {day} ({size / 1e6:,.1f} MB)"
@@ -54,7 +65,9 @@ def compact(context: CommandContext, *, dry_run: bool) -> None:
             )
         compacted_tables += len(done.compacted)
         removed += done.removed
-    if dry_run:
+    if as_json:
+        print_json({"dry_run": dry_run, "balancers": documents})
+    elif dry_run:
         print_progress("nothing was changed (--dry-run)")
     else:
         print_progress(f"{compacted_tables} tables compacted, {removed} old files and folders removed")
@@ -69,20 +82,32 @@ def _by_day(joined: Iterable[JoinedFiles]) -> list[tuple[str, int, int]]:
     return [(day.removeprefix("date="), *told) for day, told in days.items()]
 
 
-def export_tables(delta: str, balancer: str | None, lake: Location) -> None:
+def export_tables(delta: str, balancer: str | None, context: CommandContext, *, as_json: bool) -> None:
     """Body of `trimtab pipeline export`: copy tables to another format."""
     require("delta")
-    tables = open_tables(lake, balancer)
+    tables = open_tables(context.lake, balancer)
     exported = export_delta(tables, place_of(delta))
     written = [one for one in exported if one.since is not None]
     for one in written:
         since = f"rows from {instant(one.since):%Y-%m-%d %H:%M:%S} UTC on" if one.since else "all rows"
         print_progress(f"{one.table}: {since}, version {one.version}")
+    if as_json:
+        print_json(
+            {
+                "target": delta,
+                "manifest": tables.manifest.version,
+                "tables": [
+                    {"table": one.table, "version": one.version, "written": one.since is not None}
+                    for one in exported
+                ],
+            }
+        )
+        return
     told = f"{len(written)} of {len(exported)} tables written to {delta}"
     print_progress(f"{told}, all of manifest {tables.manifest.version}")
 
 
-def export(out: Path, context: CommandContext, balancer: str | None) -> None:
+def export(out: Path, context: CommandContext, balancer: str | None, *, as_json: bool) -> None:
     """`trimtab snapshot export`.
 
     Raises
@@ -106,5 +131,8 @@ def export(out: Path, context: CommandContext, balancer: str | None) -> None:
     )
     form = chosen.snapshot()
     snapshot = form.read(Lake(lake, chosen.pipeline()).newest_snapshot(cluster))
-    form.write(snapshot, out)
-    typer.echo(f"{out}: {form.described(snapshot)}")
+    reference = form.write(snapshot, out)
+    if as_json:
+        print_json({"path": str(out), "balancer": chosen.name, **asdict(reference)})
+    else:
+        typer.echo(f"{out}: {form.described(snapshot)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -22,20 +23,25 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.spark.session import lake_session
-from trimtab.observe.steps.batch import lakes_with_samples, run_batches
+from trimtab.observe.steps.batch import PipelineRun, lakes_with_samples, run_batches
 from trimtab.observe.steps.stream import StreamSource, run_stream, run_streams
-from trimtab.report.formats import print_progress
+from trimtab.report.formats import print_json, print_progress
 from trimtab_common.settings import Settings
 
+Period = tuple[datetime.datetime | None, datetime.datetime | None]
 
-def run(since: str | None, until: str | None, window: float | None, context: CommandContext) -> None:
+
+def run(
+    since: str | None, until: str | None, window: float | None, context: CommandContext, *, as_json: bool
+) -> None:
     """Body of `trimtab pipeline run`: process the history once."""
     found = context.read()
     chosen, spark = _settings(found, window), spark_settings(found)
     period = instant("--since", since), instant("--until", until)
     lakes = _lakes(context.lake)
     if reads := _direct_source(context):
-        _read(*reads, context, found, chosen, lakes, period)
+        done = _read(*reads, context, found, chosen, lakes, period)
+        _show_runs(done, lakes, period, as_json=as_json)
         return
     if not lakes_with_samples(list(lakes.values())):
         # Before Spark starts: nobody should wait ten seconds to be told this.
@@ -47,10 +53,8 @@ def run(since: str | None, until: str | None, window: float | None, context: Com
         done = run_batches(session, list(lakes.values()), chosen, *period, print_progress=print_progress)
     finally:
         session.stop()
-    for name, one in done.items():
-        for path in one.snapshots:
-            print_progress(f"snapshot {path}")
-        _print_quality(lakes[name], *period)
+    _print_snapshots(done)
+    _show_runs(done, lakes, period, as_json=as_json)
     if any(one.unreadable_files for one in done.values()):
         raise typer.Exit(1)
 
@@ -64,6 +68,7 @@ def stream(
     context: CommandContext,
     *,
     once: bool,
+    as_json: bool,
 ) -> None:
     """Body of `trimtab pipeline stream`: process new samples until stopped."""
     chosen_level = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--balancer")
@@ -72,17 +77,9 @@ def stream(
     ages = found.section("lake", LakeSettings)
     seconds = duration("--trigger", trigger)
     if reads := _direct_source(context):
-        _read(
-            *reads,
-            context,
-            found,
-            chosen,
-            _lakes(context.lake),
-            (None, None),
-            stop_on_signals(),
-            seconds,
-            once,
-        )
+        lakes, period = _lakes(context.lake), (None, None)
+        done = _read(*reads, context, found, chosen, lakes, period, stop_on_signals(), seconds, once)
+        _show_runs(done, lakes, period, as_json=as_json)
         return
     origin, jars = _source(source, found, context, most)
     stop = stop_on_signals()
@@ -99,6 +96,10 @@ def stream(
             run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, print_progress, ages)
     finally:
         session.stop()
+    if as_json:
+        published = {name: one.manifest().version for name, one in lakes.items()}
+        versions = {name: version for name, version in published.items() if version}
+        print_json({"lake": str(context.lake), "manifests": versions})
 
 
 def _direct_source(context: CommandContext) -> tuple[Balancer, str] | None:
@@ -119,11 +120,11 @@ def _read(
     found: Settings,
     chosen: dict[str, PipelineSettings],
     lakes: dict[str, Lake],
-    period: tuple[datetime.datetime | None, datetime.datetime | None],
+    period: Period,
     stop: threading.Event | None = None,
     seconds: float = 0.0,
     once: bool = True,
-) -> None:
+) -> dict[str, PipelineRun]:
     """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
     from trimtab.jars.fetch import spark_kafka_jars
     from trimtab.systems.kafka.settings import spark_options
@@ -143,13 +144,11 @@ def _read(
                 begun = time.monotonic()
                 reading.read(session, spark_options(connection))
                 done = run_batches(session, [lake], chosen, *period, print_progress=print_progress)
-                for path in done[balancer.name].snapshots:
-                    print_progress(f"snapshot {path}")
+                _print_snapshots(done)
                 if once or stop is None or stop.wait(max(0.0, begun + seconds - time.monotonic())):
-                    break
+                    return done
         finally:
             session.stop()
-    _print_quality(lake, *period)
 
 
 def _lakes(lake: Location) -> dict[str, Lake]:
@@ -178,14 +177,38 @@ def _source(
     return StreamSource(topic, spark_options(connection), most), tuple(spark_kafka_jars(print_progress))
 
 
-def _print_quality(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> None:
-    """Say what was wrong with the samples of a period, if anything."""
+def _print_snapshots(done: Mapping[str, PipelineRun]) -> None:
+    for one in done.values():
+        for path in one.snapshots:
+            print_progress(f"snapshot {path}")
+
+
+def _show_runs(
+    done: Mapping[str, PipelineRun], lakes: Mapping[str, Lake], period: Period, *, as_json: bool
+) -> None:
+    """Print the faults of the samples; as JSON, all figures of each balancer's run."""
+    documents: dict[str, object] = {}
+    for name, one in done.items():
+        faults = _faults(lakes[name], *period)
+        documents[name] = {
+            "files": one.files,
+            "samples": one.samples,
+            "ticks": one.ticks,
+            "unreadable_files": [str(path) for path in one.unreadable_files],
+            "rows": one.rows,
+            "snapshots": [str(path) for path in one.snapshots],
+            "flagged": faults,
+        }
+        if not as_json:
+            told = ", ".join(f"{fault} {count:,}" for fault, count in faults.items())
+            print_progress(f"flagged: {told or 'nothing'}")
+    if as_json:
+        print_json({"balancers": documents})
+
+
+def _faults(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> dict[str, int]:
+    """The number of faulty samples of a period, by the kind of fault."""
     counts = lake.table("quality", None, since, until)
-    names = [
-        name
-        for name in counts.column_names
-        if name not in ("cluster", "tick", "kind", "entities", "accepted")
-    ]
-    wrong = {name: pc.sum(counts[name]).as_py() or 0 for name in names}
-    told = ", ".join(f"{name} {count:,}" for name, count in wrong.items() if count)
-    print_progress(f"flagged: {told}" if told else "flagged: nothing")
+    others = ("cluster", "tick", "kind", "entities", "accepted")
+    found = {name: pc.sum(counts[name]).as_py() for name in counts.column_names if name not in others}
+    return {name: count for name, count in found.items() if count}

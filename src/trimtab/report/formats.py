@@ -115,6 +115,11 @@ def print_progress(line: str) -> None:
     _configured().info("%s", line)
 
 
+def print_json(document: object) -> None:
+    """Print the answer of a command as one JSON document."""
+    print(json.dumps(document, ensure_ascii=False, indent=1))
+
+
 def warn(line: str) -> None:
     """Log one line that an operator should not miss, at level WARNING."""
     _configured().warning("%s", line)

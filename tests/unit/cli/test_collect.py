@@ -57,6 +57,17 @@ def test_some_ticks_land_in_the_lake(
     assert len(Lake(tmp_path, REPLICAS).raw_files()) == 2
 
 
+def test_figures_as_json(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One document on standard output; progress stays on standard error."""
+    words = ["--cluster", f"kafka://{bootstrap}", "--lake", str(tmp_path), "--interval", "1", "--ticks", "1"]
+    assert run(*words, "--json") == 0
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    assert (document["written_ticks"], document["lost_ticks"]) == (1, 0)
+    assert document["sink"] == str(Lake(tmp_path, REPLICAS).raw)
+    assert "3 of 3 brokers" in told.err
+
+
 def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
     """SIGTERM between two ticks: it prints a summary and ends with 0."""
     command = [sys.executable, "-c", "from trimtab.cli.app import main; main()", "collect", "--interval", "1"]

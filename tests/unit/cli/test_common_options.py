@@ -48,6 +48,45 @@ def test_every_code_in_the_sources_and_the_help_is_documented() -> None:
     assert {0, 1, 2, 3, 4, 130} - {0} <= found | {0} <= documented()
 
 
+def _options() -> dict[str, set[str]]:
+    """The options of each command, by the page of commands."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    sections = re.split(r"^#+ `trimtab ([a-z -]+)`$", page, flags=re.MULTILINE)[1:]
+    found = zip(sections[::2], sections[1::2], strict=True)
+    return {name: set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)) for name, text in found}
+
+
+def test_commands_answer_in_json_and_take_settings() -> None:
+    """Commands that print an answer have --json; those with a settings file have --set."""
+    options = {name: found for name, found in _options().items() if found != {"--help"}}
+    groups = ("demo", "simulate")  # of a source checkout only
+    without_json = {
+        name for name, found in options.items() if not found & {"--json"} and not name.startswith(groups)
+    }
+    assert without_json == {
+        "masters node",
+        "masters publish",
+        "queues requeue",
+        "queues show",
+        *(f"sandbox {system} load" for system in ("kafka", "pulsar", "queues", "masters")),
+        *(f"sandbox {system} skew" for system in ("kafka", "pulsar")),
+        *(f"sandbox {system} {verb}" for system in ("queues", "masters") for verb in ("kill", "restart")),
+        "sandbox masters move",
+    }
+    assert not [name for name, found in options.items() if "--settings" in found and "--set" not in found]
+
+
+def test_the_status_of_a_missing_sandbox_as_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document says that it does not run, and the exit code is 1."""
+    monkeypatch.setenv("TRIMTAB_STATE", str(tmp_path))
+    assert run("sandbox", "queues", "status", "--json") == 1
+    assert json.loads(capsys.readouterr().out) == {"system": "queues", "name": "queues", "running": False}
+    assert run("sandbox", "queues", "down", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"system": "queues", "name": "queues", "stopped": False}
+
+
 @pytest.mark.parametrize("command", ["plna", "colect", "aply"])
 def test_an_unknown_command_gets_a_suggestion(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A mistyped command gets a suggestion."""

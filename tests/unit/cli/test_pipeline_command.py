@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
-from trimtab.cli.pipeline import _print_quality
+from trimtab.cli.pipeline import _faults
 from trimtab.observe.lake.parquet import write_rows
 
 
@@ -83,6 +84,12 @@ def test_a_dry_run_lists_files_and_the_run_merges_them(
     assert (code, "would join 9 files of raw samples of 2026-11-20" in told) == (0, True)
     assert "nothing was changed" in told
     assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(SystemExit):
+        main(["pipeline", "compact", "--dry-run", "--json", f"--lake={tmp_path}"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["dry_run"] is True
+    (joined,) = document["balancers"]["replicas"]["joined"]
+    assert (joined["day"], joined["files"]) == ("2026-11-20", 9)
     code, told = said(capsys, "compact", f"--lake={tmp_path}")
     assert (code, "joined 9 files of raw samples of 2026-11-20" in told) == (0, True)
     assert len(list((tmp_path / "joined").glob("date=*/*.parquet"))) == 1
@@ -139,20 +146,14 @@ def test_spark_is_announced_before_it_starts(
     assert "did not start: no machine for Java here" in told.splitlines()[1]
 
 
-def test_flags_of_the_requested_hours_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_of_the_requested_hours_are_reported(tmp_path: Path) -> None:
     """A lake holds flags of months: they do not concern this run."""
     rows: list[dict[str, object]] = [
         {"cluster": "orders", "tick": NOON + number * STEP, "entities": 9, "gap": gap, "reset": 0}
         for number, gap in enumerate((7000, 9, 3, 0))
     ]
     lake = publish(tmp_path, {"quality": [rows]})
-    _print_quality(lake, None, None)
-    assert capsys.readouterr().err == "trimtab: flagged: gap 7,012\n"
-    _print_quality(lake, NOON + STEP, None)
-    assert capsys.readouterr().err == "trimtab: flagged: gap 12\n"
-    _print_quality(lake, NOON + STEP, NOON + 2 * STEP)
-    assert capsys.readouterr().err == "trimtab: flagged: gap 9\n"
-    _print_quality(lake, NOON + 3 * STEP, None)
-    assert capsys.readouterr().err == "trimtab: flagged: nothing\n"
+    assert _faults(lake, None, None) == {"gap": 7012}
+    assert _faults(lake, NOON + STEP, None) == {"gap": 12}
+    assert _faults(lake, NOON + STEP, NOON + 2 * STEP) == {"gap": 9}
+    assert _faults(lake, NOON + 3 * STEP, None) == {}

@@ -123,6 +123,11 @@ def test_a_snapshot_is_exported_in_each_form(tmp_path: Path, capsys: pytest.Capt
         assert run("snapshot", "export", "--lake", lake, "--out", str(tmp_path / name)) == 0
         assert "1 brokers, 1 partitions of orders" in capsys.readouterr().out
         assert read_snapshot(tmp_path / name).partitions.leader_load[0, 1] == 5
+    capsys.readouterr()
+    assert run("snapshot", "export", "--lake", lake, "--out", str(tmp_path / "a.json"), "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["balancer"], document["path"]) == ("replicas", str(tmp_path / "a.json"))
+    assert len(document["sha256"]) == 64
     assert run("snapshot", "export", "--lake", lake, "--out", str(tmp_path / "out.csv")) == 2
     assert not (tmp_path / "out.csv").exists()
     assert (

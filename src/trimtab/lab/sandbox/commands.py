@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.report.formats import print_progress
+from trimtab.report.formats import print_json, print_progress
 
+if TYPE_CHECKING:
+    from trimtab.lab.sandbox.state import SandboxState
+
+JSON = typer.Option(False, "--json", help="Print one JSON document instead of text.")
 MASTERS_NAME = typer.Option("masters", "--name", help="Name of the sandbox, if there are several.")
 NODE = typer.Argument(..., min=0, help="Number of the node, from 0.")
 
@@ -80,11 +84,13 @@ def up_kafka(
         3, "--hosts", min=1, max=30, help="Number of declared hosts, h1, h2 and so on, each a rack."
     ),
     log_dirs: int = typer.Option(2, "--log-dirs", min=1, max=8, help="Number of log dirs of each broker."),
+    as_json: bool = JSON,
 ) -> None:
     """Start the brokers; they run on when this command ends."""
     _up(
         "kafka",
         name,
+        as_json=as_json,
         brokers=brokers,
         first_port=port or None,
         scram=scram,
@@ -119,11 +125,13 @@ def up_pulsar(
     settings: list[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", help="Pulsar setting for all brokers; repeatable."
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Start the brokers; they run on when this command ends."""
     _up(
         "pulsar",
         name,
+        as_json=as_json,
         brokers=brokers,
         first_port=port or None,
         version=version,
@@ -227,9 +235,10 @@ def up_queues(
     name: str = QUEUES_NAME,
     workers: int = typer.Option(4, "--workers", min=1, max=60, help="Number of workers, one queue each."),
     port: int = typer.Option(0, "--port", min=0, max=65_000, help="Port of the server; 0: any."),
+    as_json: bool = JSON,
 ) -> None:
     """Start the server and the workers; they run on when this command ends."""
-    _up("queues", name, workers=workers, first_port=port or None)
+    _up("queues", name, as_json=as_json, workers=workers, first_port=port or None)
 
 
 def load_queues(
@@ -280,11 +289,13 @@ def up_masters(
     map_in_store: bool = typer.Option(
         False, "--map-in-store", help="Publish the preferred map in the store, not in a file."
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Start the nodes, and wait until every group has a master; they run on when this command ends."""
     _up(
         "masters",
         name,
+        as_json=as_json,
         nodes=nodes,
         groups=groups,
         lease_seconds=lease,
@@ -303,7 +314,7 @@ def _act(system: str, name: str, verb: str, *arguments: Any, runs: bool = True) 
     return row.verbs[verb](require_named(name, row.state, runs=runs), *arguments)
 
 
-def _up(system: str, name: str, **options: Any) -> None:
+def _up(system: str, name: str, *, as_json: bool, **options: Any) -> None:
     from trimtab.lab.sandbox.systems import command, start_named, system_of
 
     row = system_of(system)
@@ -313,6 +324,8 @@ def _up(system: str, name: str, **options: Any) -> None:
         lambda folder: row.start(**options, folder=folder, print_progress=print_progress),
         print_progress,
     )
+    if as_json:
+        return print_json(_document(system, name, state))
     typer.echo(row.describe(state))
     if fresh:
         tried = (*row.steps, ("down", "stop it and delete its data"))
@@ -320,6 +333,26 @@ def _up(system: str, name: str, **options: Any) -> None:
         width = max(len(line) for line, _ in steps)
         lines = "\n".join(f"  {line:{width}}  {what}" for line, what in steps)
         typer.echo(f"\nWhat to try next:\n{lines}")
+
+
+def _document(system: str, name: str, state: SandboxState | None) -> dict[str, object]:
+    """A sandbox as JSON values, without its secrets."""
+    from trimtab.lab.sandbox.systems import system_of
+
+    if state is None:
+        return {"system": system, "name": name, "running": False}
+    return {
+        "system": system,
+        "name": name,
+        "running": True,
+        "cluster_id": state.cluster_id,
+        "folder": str(state.folder),
+        "text": system_of(system).describe(state).splitlines(),
+        "processes": [
+            {"node": node, "pid": one.pid, "alive": node in state.alive}
+            for node, one in state.processes.items()
+        ],
+    }
 
 
 def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **options: Any) -> None:
@@ -349,20 +382,25 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
     group.command("up")(up)
 
     @group.command()
-    def down(name: str = of_name) -> None:
+    def down(name: str = of_name, as_json: bool = JSON) -> None:
         """Stop all processes and delete the data."""
         from trimtab.lab.sandbox.systems import stop_named, system_of
 
         stopped = stop_named(name, system_of(system).state, print_progress)
+        if as_json:
+            return print_json({"system": system, "name": name, "stopped": stopped})
         told = f"the sandbox {name} is stopped and its data deleted"
         typer.echo(told if stopped else f"no sandbox {name} is running")
 
     @group.command("status", help=status)
-    def show(name: str = of_name) -> None:
+    def show(name: str = of_name, as_json: bool = JSON) -> None:
         from trimtab.lab.sandbox.systems import known_named, system_of
 
         row = system_of(system)
         state = known_named(name, row.state)
+        if as_json:
+            print_json(_document(system, name, state))
+            raise typer.Exit(0 if state is not None else 1)
         if state is None:
             typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox {system} up")
             raise typer.Exit(1)
