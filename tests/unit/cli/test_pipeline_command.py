@@ -34,14 +34,14 @@ def test_empty_lake_is_reported_immediately(tmp_path: Path, capsys: pytest.Captu
     ("arguments", "sentence"),
     [
         (("run", "--since=yesterday"), "--since is 'yesterday': write a time as 2026-11-21T05:00"),
-        (("run", "--window=0"), "pipeline.window_seconds is 0.0: give seconds"),
+        (("run", "--window=0"), "pipeline.window_seconds is 0.0, expected a number, 0.001 or more"),
         (
             ("run", "--set=pipeline.slide_seconds=7"),
             "pipeline.window_seconds is 60.0, not a multiple of slide",
         ),
         (
             ("run", "--set=pipeline.load_value=median"),
-            "pipeline.load_value is 'median': give repaired or literal",
+            'pipeline.load_value is "median", expected one of repaired, literal',
         ),
         (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "pipeline.theta is not a setting"),
         (
@@ -50,7 +50,7 @@ def test_empty_lake_is_reported_immediately(tmp_path: Path, capsys: pytest.Captu
         ),
         (
             ("run", "--set=pipeline.bundles.profile_weeks=99"),
-            "pipeline.bundles.profile_weeks is 99: give 0 to 52",
+            "pipeline.bundles.profile_weeks is 99, expected a whole number, 0 or more, at most 52",
         ),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
         (("stream", "--balancer=shards"), "--balancer is 'shards': write replicas or bundles or queues"),
