@@ -61,7 +61,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
     monkeypatch.setattr(pipeline, "lake_session", lambda *_: told)
     monkeypatch.setattr(pipeline, "run_batches", built)
     monkeypatch.setattr(pipeline, "stop_on_signals", lambda: told)
-    monkeypatch.setattr(pipeline, "_print_quality", lambda *_: None)
+    monkeypatch.setattr(pipeline, "_show_runs", lambda *_, **__: None)
     with pytest.raises(SystemExit) as ended:
         main(["pipeline", *words, "--keys=orders", "--cluster=kafka://b1:9092", f"--lake={tmp_path}"])
     assert ended.value.code in (0, None)
