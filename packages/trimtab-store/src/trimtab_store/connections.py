@@ -1,7 +1,7 @@
 """Connections between nodes and clients: the handshake, the registry of peers, and links that reconnect.
 
-The handshake proves by the shared secret that both sides belong to the cluster, and compares the values that
-all nodes must have alike.
+By the handshake both sides prove that they know the secret of the cluster, and compare the settings that all
+nodes must have in common.
 """
 
 from __future__ import annotations
@@ -53,16 +53,15 @@ class PeerConnection:
 
 
 class PeerRegistry:
-    """Which life of each other node is connected here.
+    """The incarnation of each other node that is connected to this node.
 
-    A node that is started again has another life, and the connection of the one before may linger, as after a
-    power cut: it says nothing any more, and makes room. One that is still heard stays, and the other is
-    refused.
+    A restarted node has another incarnation. The connection of the earlier one may linger, as after a power
+    failure; it is silent, and is replaced. An active connection stays, and the other one is rejected.
 
     Parameters
     ----------
     idle_seconds
-        Whoever has said nothing for so long is gone; nodes tell one another more often that they are there.
+        Time of silence after which a node counts as gone; nodes send heartbeats more often.
     """
 
     def __init__(self, idle_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,12 +69,12 @@ class PeerRegistry:
         self._connections: dict[int | str, PeerConnection] = {}
 
     def admit(self, node: int, incarnation: int, writer: asyncio.StreamWriter) -> None:
-        """Take in a connection of a node.
+        """Register the connection of a node.
 
         Raises
         ------
         InputError
-            If another life of it is connected, and heard.
+            If another incarnation of it has an active connection.
         """
         now, there = self._clock(), self._connections.get(node)
         if there is not None and there.incarnation != incarnation:
@@ -114,15 +113,15 @@ class PeerIdentity:
     Attributes
     ----------
     cluster
-        Its name.
+        Name of the cluster.
     peer
         The number of a node, or the name of a client.
     keys
-        Its own, of the cluster's guard.
+        Its TLS files and secret.
     incarnation
-        Of a node: a number that no other life of it has.
+        Of a node: a number that no other process of it has.
     shared
-        Of a node: what all must have alike.
+        Of a node: the settings that all nodes must have in common.
     """
 
     cluster: str
@@ -137,8 +136,8 @@ async def message(reader: asyncio.StreamReader, most_bytes: int) -> Any:
 
     Raises
     ------
-    TornError, InputError
-        If it is too long, or no frame of ours.
+    TornFrameError, InputError
+        If it is too long, or is no frame.
     IncompleteReadError, OSError
         If the connection ends.
     """
@@ -151,14 +150,14 @@ async def message(reader: asyncio.StreamReader, most_bytes: int) -> Any:
 async def introduce(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: PeerIdentity, to: int
 ) -> None:
-    """Begin a connection to a node.
+    """Start a connection to a node.
 
     Raises
     ------
     InputError
-        If the node is not who it should be, or refuses.
-    TornError, IncompleteReadError, OSError
-        If it speaks otherwise, or goes.
+        If the node is another one, or rejects the connection.
+    TornFrameError, IncompleteReadError, OSError
+        If it uses another protocol, or the connection ends.
     """
     hello = hello_of(speaker.cluster, speaker.peer, to, speaker.incarnation, speaker.shared)
     writer.write(encoded(hello))
@@ -181,15 +180,15 @@ async def meet(
     addresses: Sequence[str],
     incarnations: PeerRegistry,
 ) -> int | str:
-    """Begin a connection that came to a node; who it is from.
+    """Accept a connection to a node; the name of the peer.
 
     Raises
     ------
     InputError
-        If it is of another version or cluster, for another node, cannot prove who it is, or is a node that
-        goes by other settings or runs already; where that is no secret, the caller is told as well.
-    TornError, IncompleteReadError, OSError
-        If it is none of ours, or ends.
+        If the peer is of another version or cluster, calls another node, has no proof of its name, or is a
+        node with other settings or a running incarnation. The peer gets the reason, unless it is secret.
+    TornFrameError, IncompleteReadError, OSError
+        If it uses another protocol, or the connection ends.
     """
     hello = await message(reader, HANDSHAKE_BYTES)
     secret = speaker.keys.secret
@@ -240,9 +239,9 @@ CONNECT_SECONDS: Final = 2.0
 
 
 def watch(writer: asyncio.StreamWriter) -> None:
-    """Have the system find out when the other machine is there no more, as far as this one can.
+    """Let the system detect that the other machine is gone, as far as this system can.
 
-    With a time-out for what was sent, it also ends a connection whose other side takes nothing for as long.
+    The time-out for unacknowledged data also ends a connection whose other side reads nothing for that time.
     """
     line = writer.get_extra_info("socket")
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -267,12 +266,12 @@ async def messages_of(
     Parameters
     ----------
     most_bytes
-        Of a frame.
+        Maximum size of a frame.
 
     Raises
     ------
-    TornError, InputError
-        If what comes is no frame of ours, too long, or nothing that is said over a connection.
+    TornFrameError, InputError
+        If data is no frame, too long, or no message that a connection may carry.
     OSError
         If the network or TLS fails.
     """
@@ -287,20 +286,20 @@ async def messages_of(
 
 
 class PeerLink:
-    """Frames on their way to one node; connects whenever it is not connected.
+    """A queue of frames to one node; it reconnects whenever the connection ends.
 
     Parameters
     ----------
     speaker
-        Who calls.
+        The calling side.
     to
-        The number of the node that is called.
+        The number of the called node.
     received
-        Takes what the node sends back on the same connection.
+        Called with each message that the node sends on the same connection.
     ended
-        Called whenever a connection has ended, or could not be made.
+        Called whenever a connection has ended or has failed.
     refused
-        Takes why the node does not take this side in, when that is another reason than the last time.
+        Called with the reason of a rejection, if it differs from the last one.
 
     Attributes
     ----------
@@ -334,7 +333,7 @@ class PeerLink:
         self._waiting_bytes += len(frame)
 
     async def run(self) -> None:
-        """Send what is queued, and hear what comes back, for good."""
+        """Send queued frames and receive messages, without end."""
         tls = self._speaker.keys.calling
         name = None if tls is None else self._host
         while True:

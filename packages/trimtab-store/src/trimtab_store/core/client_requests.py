@@ -36,16 +36,16 @@ from trimtab_store.core.state import GroupState
 
 @dataclass(slots=True)
 class GroupMetrics:
-    """Counters of one group on one node; they only rise.
+    """Counters of one group on one node, which never decrease.
 
     Attributes
     ----------
     stored, stored_bytes
-        Messages that came to this node and were stored, and their payloads.
+        Messages received by this node and stored, and their payloads.
     pulls, pulled, pulled_bytes
-        Questions of consumers that it answered as master, messages that went out by that, and their payloads.
+        Fetch requests that it answered as master, the messages in the answers, and their payloads.
     proposals, proposed_seconds
-        Batches that it proposed and saw applied, and how long that took, summed up.
+        Batches that it proposed and saw applied, and the sum of the times between the two.
     """
 
     stored: int = 0
@@ -58,27 +58,27 @@ class GroupMetrics:
     _open: dict[tuple[str, str, int], float] = field(default_factory=dict)
 
     def proposed(self, first: MessageRecord, now: float) -> None:
-        """A batch is proposed; its first message tells it from others."""
+        """Note a proposed batch, identified by its first message."""
         self._open[first.topic, first.producer, first.sequence] = now
 
     def applied(self, first: MessageRecord, now: float) -> None:
-        """A batch is applied, this node's or another's."""
+        """Note an applied batch, of this node or of another."""
         began = self._open.pop((first.topic, first.producer, first.sequence), None)
         if began is not None:
             self.proposals += 1
             self.proposed_seconds += now - began
 
     def fenced(self) -> None:
-        """What is proposed may be void by now: its time says nothing."""
+        """Discard the times of open proposals, which may be void by now."""
         self._open.clear()
 
     def count_produced(self, record: MessageRecord) -> None:
-        """A message that came to this node is stored."""
+        """Count a message that this node received and that is stored now."""
         self.stored += 1
         self.stored_bytes += len(record.payload)
 
     def count_fetched(self, records: Iterable[MessageRecord]) -> None:
-        """A consumer's question is answered."""
+        """Count an answered fetch request."""
         self.pulls += 1
         for record in records:
             self.pulled += 1
@@ -86,13 +86,13 @@ class GroupMetrics:
 
 
 class ProduceQueue:
-    """Messages of one group's producers, from their coming until their answer.
+    """Messages of the producers of one group, from their arrival to their answer.
 
     Attributes
     ----------
     pending
-        (topic, producer, sequence) to the client and its last attempt, of messages that are batched or
-        proposed. A message that comes again meanwhile is not proposed again.
+        (topic, producer, sequence) to the client and its last attempt, for messages that are batched or
+        proposed. A repeated message is not proposed again meanwhile.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ProduceQueue:
         self._held_until = inf
 
     def next_deadline(self) -> float:
-        """When a batch is to be proposed, or what is held to be sent back."""
+        """Time at which the batch is proposed, or held messages are returned."""
         return min(self._batch_until, self._held_until)
 
     def tick(self) -> None:
@@ -126,7 +126,7 @@ class ProduceQueue:
 
     @property
     def held_since(self) -> float | None:
-        """When the oldest message came that waits until this node may write; None if there is none."""
+        """Arrival of the oldest message that waits until this node may write; None if there is none."""
         return self._held_until - self._context.settings.propose_seconds if self._held else None
 
     @property
@@ -136,14 +136,14 @@ class ProduceQueue:
         return acting or self._lease.held
 
     def publish(self, publish: ProduceRequest, *, handed_to: int | None, named_soon: bool) -> None:
-        """Batch a message, send it on, hold it, or say who is master or that nobody takes it.
+        """Batch, forward or hold a message, or answer with the master, or that no node accepts it.
 
         Parameters
         ----------
         handed_to
-            The preferred node, once this one hands the group over to it.
+            The preferred node, once this node hands the group over to it.
         named_soon
-            Whether a transfer to this node goes on.
+            Whether a transfer to this node is in progress.
         """
         if not fits_entry(publish.record):
             self._send_back(publish, UNFIT)
@@ -197,7 +197,7 @@ class ProduceQueue:
         self._batch, self._batch_bytes, self._entry_bytes, self._batch_until = [], 0, 0, inf
 
     def applied(self, records: tuple[MessageRecord, ...], verdicts: tuple[str, ...]) -> None:
-        """Answer for a batch, whoever proposed it."""
+        """Answer the messages of a batch, whichever node proposed it."""
         self._metrics.applied(records[0], self._context.now)
         for record, verdict in zip(records, verdicts, strict=True):
             key = record.topic, record.producer, record.sequence
@@ -210,9 +210,9 @@ class ProduceQueue:
                 self._respond(asked, key, told)
 
     def fenced(self) -> None:
-        """Somebody else may write now: what was begun under the old fence is void wherever it is chosen.
+        """Drop proposals of the old fence, because another node may write now.
 
-        So it is where the state was replaced by a snapshot: what that passes over is not applied here.
+        The same holds after a snapshot replaced the state: the entries that it covers are not applied here.
         """
         unanswered, self.pending = self.pending, {}
         for key, asked in unanswered.items():
@@ -234,20 +234,20 @@ class ProduceQueue:
 
 
 class ConsumerSessions:
-    """Consumers of one group; known to its master only.
+    """Consumers of one group; only its master knows them.
 
     Attributes
     ----------
     consumers
-        (consumer, topic) to the client that reads here.
+        (consumer, topic) to the client that reads.
     uploads
-        (consumer, topic) to client and offset, until it is chosen.
+        (consumer, topic) to client and offset, until the offset is chosen.
     departed
-        Each (consumer, topic) whose client has gone without a word, and has not come back.
+        Each (consumer, topic) whose client disconnected without leaving and has not returned.
     displaced
-        Each (consumer, topic) and client that read here beside the registered one, and whose connection is
-        not known to have ended. Which of the two is the later life cannot be told: a process that was killed
-        may have sent messages that arrive after the first ones of its successor.
+        Each (consumer, topic) and client that read beside the registered one and may still be connected. The
+        later of the two is unknown: messages of a killed process may arrive after the first ones of its
+        successor.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class ConsumerSessions:
         self._sync_at = context.now + context.settings.sync_seconds
 
     def next_deadline(self) -> float:
-        """When offsets are to be proposed."""
+        """Time at which offsets are proposed."""
         return self._sync_at if self.uploads else inf
 
     def tick(self) -> None:
@@ -278,7 +278,7 @@ class ConsumerSessions:
             self.sync_offsets()
 
     def pull(self, pull: FetchRequest, *, waits: bool) -> None:
-        """Hand out messages; or say who is master, or that the group is being handed over."""
+        """Answer with messages, with the master, or that the group is being transferred."""
         key, offset = (pull.consumer, pull.topic), -1
         records: tuple[MessageRecord, ...] = ()
         verdict = "moved" if not self._lease.held else "wait" if waits else "stored"
@@ -305,17 +305,19 @@ class ConsumerSessions:
 
     @property
     def all_known(self) -> bool:
-        """Whether each consumer that has read here is registered or has left: no other one has anything."""
+        """Whether each consumer that has read here is registered or has left, so that no other one has
+        messages.
+        """
         return not self.departed and not self.displaced
 
     def request_offsets(self, cycle: int) -> set[tuple[str, str]]:
-        """Ask each consumer how far it is; which there are."""
+        """Request the offset of each consumer; the requested consumers."""
         for (consumer, topic), client in self.consumers.items():
             self._context.send(client, self._number, RequestOffset(consumer, topic, cycle))
         return set(self.consumers)
 
     def lost(self, client: str) -> set[tuple[str, str]]:
-        """A client has gone: its consumers are not asked, and may have got more than they have handed in."""
+        """Note a lost client: its consumers get no request, and may have read more than they uploaded."""
         lost = {key for key, of in self.consumers.items() if of == client}
         for key in lost:
             del self.consumers[key]
@@ -326,7 +328,7 @@ class ConsumerSessions:
         return lost
 
     def upload(self, upload: OffsetUpload) -> bool:
-        """Note how far a consumer is, and whether it leaves; False where this node is no master."""
+        """Note the offset of a consumer, and whether it leaves; False if this node is not master."""
         key = upload.consumer, upload.topic
         if not self._lease.held:
             return False
@@ -343,7 +345,7 @@ class ConsumerSessions:
         return True
 
     def sync_offsets(self) -> None:
-        """Propose the offsets that were handed in, in as many entries as they need."""
+        """Propose the uploaded offsets, in as many entries as necessary."""
         if not self.uploads or not self._lease.held:
             return
         offsets, size = list[tuple[str, str, int]](), 0
@@ -356,7 +358,7 @@ class ConsumerSessions:
         self._log.propose(SyncOffsets(self._state.fence, tuple(offsets)))
 
     def offsets_committed(self, offsets: tuple[tuple[str, str, int], ...]) -> None:
-        """Offsets are chosen: tell whoever handed them in."""
+        """Notify the clients whose offsets are chosen."""
         for consumer, topic, offset in offsets:
             client, uploaded = self.uploads.get((consumer, topic), ("", -1))
             if client and uploaded <= offset:
@@ -365,7 +367,7 @@ class ConsumerSessions:
                     self._context.send(client, self._number, OffsetCommitted(consumer, topic, offset))
 
     def fenced(self) -> None:
-        """Somebody else serves them now, and what was proposed under the old fence is void."""
+        """Forget consumers and proposals of the old fence, because another node serves them now."""
         self._log.discard_pending(SyncOffsets)
         self.consumers.clear()
         self.uploads.clear()

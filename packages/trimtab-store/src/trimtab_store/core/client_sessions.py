@@ -1,7 +1,7 @@
-"""What a producer and a consumer decide: which node to ask, what to send again, and when.
+"""Decisions of a producer and a consumer: which node to send to, what to repeat, and when.
 
-Both sessions survive redirects, transfers and the failure of nodes. They are pure; `trimtab_store.clients`
-sends their messages.
+Both sessions survive redirects, transfers and node failures. They are pure; `trimtab_store.clients` sends
+their messages.
 """
 
 from __future__ import annotations
@@ -23,43 +23,42 @@ from trimtab_store.core.messages import (
 
 
 class ProducerSession:
-    """What one producer sends to one topic; facts go in with their time, orders and what was stored come out.
+    """The messages of one producer to one topic. Events go in with their time; effects and stored sequences
+    come out.
 
-    A message keeps its number through redirects, transfers and failures, so that it is counted once however
-    often it is sent. Until a node has stored a message, the producer sends it one message only, its oldest:
-    a node that is not the master costs one message, however many wait. Once that one is stored, the rest
-    follows.
+    A message keeps its sequence through redirects, transfers and failures, so it counts once however often it
+    is sent. Until a node has stored a message, the producer sends only its oldest one. A node that is not
+    master costs one message, however many wait.
 
-    Every message carries the number of its attempt. A new attempt begins when a node refuses a message or its
-    connection ends; refusals of an earlier attempt come late and change nothing. What an attempt has sent to
-    a node, and the node has not answered, is under way there and is not sent to it again.
+    Every message carries the number of its attempt. A new attempt begins when a node rejects a message or its
+    connection ends. Late rejections of an earlier attempt change nothing. Messages that an attempt has sent
+    to a node, and that are not answered, are not sent there again.
 
     Parameters
     ----------
     client
-        Under this name nodes know the connection that answers come to.
+        Name of the client, to which nodes send answers.
     producer
-        No other producer of the topic has this name, none before it either: a number that was stored once is
-        stored for good, whatever a second message of the same number holds.
+        A name that no other producer of the topic has or had: a stored sequence is final, whatever a second
+        message with this sequence contains.
     master
-        The node that is asked first.
+        The node to try first.
     timeout_seconds
-        After that long without an answer another node is asked.
+        Time without an answer after which the next node is tried.
     again_seconds, most_again_seconds
-        At least so long between two rounds of sending; doubled with each round after which nothing was
-        stored, up to the second.
+        Minimum time between two rounds of sending. It doubles after each round without a stored message, up
+        to the second value.
 
     Attributes
     ----------
     open
-        Sequence to message, of those of which nobody has said that they are stored; in order.
+        Sequence to message, for messages that are not known to be stored; in order.
     last
-        The sequence given out last.
+        The last sequence.
     sent
-        Messages sent so far, each as often as it was.
+        Number of messages sent, repetitions included.
     unfit
-        The sequence of an open message that no node takes; None if there is none. Nothing behind it will ever
-        be stored.
+        The sequence of an open message that no node accepts, or None. No later message will be stored.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class ProducerSession:
         self._accepted = self._suspected = False
 
     def post(self, now: float, payload: bytes) -> list[SendMessage]:
-        """Take a message in; its sequence is `last` then."""
+        """Accept a message; its sequence is `last` afterwards."""
         self.last += 1
         self.open[self.last] = MessageRecord(self._topic, self._producer, self.last, payload)
         if self._try_at < inf or (not self._accepted and len(self.open) > 1):
@@ -98,7 +97,7 @@ class ProducerSession:
         return [self._order(self.last)]
 
     def received(self, now: float, node: int, text: ProduceResponse) -> list[int]:
-        """Hear what became of a message; the sequences that are stored by that."""
+        """Handle the answer to a message; the sequences that it shows to be stored."""
         if (text.topic, text.producer) != (self._topic, self._producer):
             return []
         if text.verdict == "stored":
@@ -130,7 +129,7 @@ class ProducerSession:
         return stored
 
     def lost(self, now: float, node: int) -> None:
-        """The connection to a node has ended: what was on its way may be lost."""
+        """Handle the end of a connection: messages in flight may be lost."""
         self._forget(node)
         if node == self.master:
             self.master, self._accepted = self._next(), False
@@ -138,11 +137,11 @@ class ProducerSession:
                 self._wake_soon(now)
 
     def next_deadline(self) -> float:
-        """When to go on though nothing happened."""
+        """Time at which `tick` must run next."""
         return min(self._try_at, self._requested_at + self._timeout)
 
     def tick(self, now: float) -> list[SendMessage]:
-        """Send what is open and not under way at the master, if it is time."""
+        """Send open messages that are not in flight at the master, if it is time."""
         if self._try_at > now:
             if now < self._requested_at + self._timeout:
                 return []
@@ -167,7 +166,7 @@ class ProducerSession:
         return SendMessage(master, self._group, publish, False)
 
     def _forget(self, node: int) -> None:
-        """Nothing is under way at a node any more; what it still says of this attempt comes late."""
+        """Count nothing as in flight at a node any more; its later answers to this attempt are late."""
         self._last_attempt += 1
         self._attempts[node], self._sent[node] = self._last_attempt, 0
 
@@ -180,39 +179,39 @@ class ProducerSession:
 
 
 class ConsumerSession:
-    """How one consumer reads one topic; facts go in with their time, orders and messages come out.
+    """The reading of one topic by one consumer. Events go in with their time; effects and messages come out.
 
-    It begins where the master says that its offset was kept. From there on it knows itself how far it is, so
-    that neither a transfer nor a failure gives it anything twice; a later consumer of the name goes on from
-    what was kept.
+    It starts at its stored offset, as the master reports it. From then on it knows its position, so neither a
+    transfer nor a failure repeats a message. A later consumer of the same name continues at the stored
+    offset.
 
     Parameters
     ----------
     client
-        Under this name nodes know the connection that answers come to.
+        Name of the client, to which nodes send answers.
     consumer
-        Under this name offsets are kept; one consumer of the name reads at a time.
+        Name of its offsets; one consumer of a name reads at a time.
     max_messages
-        Messages that are asked for at once, and that may wait for the program.
+        Maximum number of messages per request, and of messages that wait for the program.
     timeout_seconds
-        After that long without an answer another node is asked.
+        Time without an answer after which the next node is tried.
     again_seconds, most_again_seconds
-        Between two questions while there is no master; doubled with each redirect, up to the second.
+        Interval of requests while there is no master. It doubles with each redirect, up to the second value.
     idle_seconds
-        Between two questions while there is nothing new.
+        Interval of requests while there are no new messages.
     keep_seconds
-        How often the offset is handed in.
+        Interval of uploads of the offset.
 
     Attributes
     ----------
     position
-        The next offset to ask for; None until a master has said where to begin.
+        The next offset to request; None until a master has reported the start.
     done, committed_offset
-        All messages before `done` are worked off, and it is chosen that those before `kept` are.
+        All messages before `done` are processed; the offset `committed_offset` is chosen.
     has_capacity
-        Messages for which the program has room.
+        Number of messages for which the program has room.
     left
-        Whether the master has heard that this consumer leaves, and its offset is kept.
+        Whether the master knows that this consumer leaves, and its offset is stored.
     """
 
     def __init__(
@@ -246,7 +245,9 @@ class ConsumerSession:
     def received(
         self, now: float, node: int, message: object
     ) -> tuple[list[SendMessage], tuple[MessageRecord, ...]]:
-        """Hear from a node: orders, and messages for the program, the last of them just before `position`."""
+        """Handle a message of a node: effects, and messages for the program, the last one just before
+        `position`.
+        """
         match message:
             case FetchResponse() if (message.consumer, message.topic) != (self._consumer, self._topic):
                 pass
@@ -282,23 +283,23 @@ class ConsumerSession:
         return text.records
 
     def work_off(self, now: float, offset: int) -> None:
-        """All messages before an offset are worked off."""
+        """Note that all messages before an offset are processed."""
         if offset > self.done:
             self.done = offset
             if self._upload_at == inf:
                 self._upload_at = now + self._keep
 
     def keep_now(self, now: float) -> None:
-        """Hand the offset in with the next `go_on`, if it is not kept already."""
+        """Upload the offset with the next `tick`, unless it is stored already."""
         if self.committed_offset < self.done:
             self._upload_at = now
 
     def leave(self, now: float) -> None:
-        """Read no more, and say so with the next `go_on`: the master hands the offset in and asks no more."""
+        """Stop reading, and report it with the next `tick`; the master then sends no further requests."""
         self._leaves, self._upload_at, self.has_capacity = True, now, 0
 
     def lost(self, now: float, node: int) -> None:
-        """The connection to a node has ended: an answer that was on its way may be lost."""
+        """Handle the end of a connection: an answer in flight may be lost."""
         if node == self.master:
             self.master, self._requested_at = self._next(), inf
             self._next_at = now + self._again
@@ -306,12 +307,12 @@ class ConsumerSession:
                 self._upload_at = min(self._upload_at, now + self._keep)
 
     def next_deadline(self) -> float:
-        """When to go on though nothing happened."""
+        """Time at which `tick` must run next."""
         at = min(self._requested_at + self._timeout, self._upload_at)
         return min(at, self._next_at) if self._requested_at == inf and self.has_capacity > 0 else at
 
     def tick(self, now: float) -> list[SendMessage]:
-        """Ask for more, hand in the offset, and after a long silence ask another node."""
+        """Request messages, upload the offset, and try another node after a long silence."""
         orders = []
         if now >= self._requested_at + self._timeout:
             self.master, self._requested_at = self._next(), inf
@@ -339,7 +340,7 @@ class ConsumerSession:
         return SendMessage(node, self._group, upload, False)
 
     def _longer(self) -> float:
-        """How long to wait now; longer each time, until a master answers."""
+        """The current waiting time; it grows until a master answers."""
         pause, self._pause = self._pause, min(2 * self._pause, self._most_again)
         return pause
 

@@ -1,4 +1,4 @@
-"""One group on one node: its log, its lease, its clients and its transfers, put together."""
+"""One group on one node: its log, its lease, its clients and its transfers."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class ReplicatedGroup:
     Attributes
     ----------
     state, log, lease
-        What is replicated, by which log, and who holds it by this node's clock.
+        The replicated state, the log that replicates it, and the lease by this node's clock.
     produce_queue, consumer_sessions
-        Its producers' messages, and its consumers.
+        Messages of its producers, and its consumers.
     pending_probes
-        Nonce to when it was proposed, of masterships of which it is not known whether they were chosen.
+        Nonce to the time of the proposal, for masterships that may or may not be chosen.
     outgoing_transfer, incoming_transfer
         A transfer from this node, and one to it.
     metrics
-        What this node has done for it.
+        Counters of this node's work for the group.
     rests
-        From which nodes it is kept for a while.
+        Nodes that do not get the group for a while.
     """
 
     def __init__(self, context: NodeContext, number: int, make_log: MakeLog) -> None:
@@ -84,7 +84,7 @@ class ReplicatedGroup:
     # ------------------------------------------------------------ time
 
     def next_deadline(self) -> float:
-        """When to be woken though nothing happened."""
+        """Time at which `tick` must run next."""
         return min(
             self._try_at,
             self.produce_queue.next_deadline(),
@@ -106,7 +106,7 @@ class ReplicatedGroup:
         self.log.tick()
 
     def advance_transfers(self) -> None:
-        """Go on with transfers, if there are any."""
+        """Continue the transfers in progress."""
         self._read_slots = inf
         if self.incoming_transfer is not None:
             self.incoming_transfer.step(self)
@@ -118,7 +118,9 @@ class ReplicatedGroup:
     # ------------------------------------------------------------ mastership
 
     def _periodic(self) -> None:
-        """Renew as master; become it where there seems to be none. Never while this node hands over."""
+        """Renew the lease as master, or claim it if there seems to be no master. Never during a transfer
+        from here.
+        """
         if self.outgoing_transfer is not None and self.outgoing_transfer.forwards:
             return
         state, node = self.state, self.context.node
@@ -212,20 +214,20 @@ class ReplicatedGroup:
         self.produce_queue.fenced()
 
     def end_transfer(self) -> None:
-        """Nothing is left of the transfer here, one way or the other."""
+        """Delete the state of a transfer, whatever its result."""
         self.outgoing_transfer = None
 
     # ------------------------------------------------------------ messages
 
     def lost(self, client: str) -> None:
-        """The connection of a client has ended."""
+        """Handle the end of a client's connection."""
         lost = self.consumer_sessions.lost(client)
         if lost and self.outgoing_transfer is not None:
             self.outgoing_transfer.waiting -= lost
             self.outgoing_transfer.step(self)
 
     def received(self, sender: int | str, message: object) -> None:
-        """Take in a message of this group."""
+        """Handle a message for this group."""
         match message:
             case ProduceRequest() | ForwardMessage():
                 self._publish(message if isinstance(message, ProduceRequest) else message.publish)
@@ -290,7 +292,7 @@ class ReplicatedGroup:
         return GroupStatus(self.lease.held, state.master, state.version, self.log.applied, messages)
 
     def report(self, map_version: int, preferred: int) -> GroupReport:
-        """What this node has done for it, and how it stands here."""
+        """Metrics of the group on this node, and its status here."""
         standing, tally = self._status(), self.metrics
         since = self._held_since if standing.holds else None
         return GroupReport(

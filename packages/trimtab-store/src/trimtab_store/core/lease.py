@@ -1,4 +1,4 @@
-"""A lease by local clocks alone: its holder counts from before sending, everybody else from hearing of it."""
+"""A lease by local clocks only: the holder counts from before it sends, all others from the arrival."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from trimtab_store.core.node_context import NodeContext
 
 
 class MastershipLease:
-    """What one node knows of one lease; of a mastership, or of the token of the cluster.
+    """What one node knows of one lease: of a mastership, or of the token of the cluster.
 
-    The holder's term begins before its proposal is sent, and everybody else's when it comes to them,
-    which is later. So the holder is always the first to count it as expired.
+    The holder's term begins before it sends its proposal. The term of the others begins when the proposal
+    arrives, which is later. So the holder is always the first to see the lease expire.
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ class MastershipLease:
     Attributes
     ----------
     own_until
-        Until when this node counts itself as the holder.
+        Time until which this node counts itself as the holder.
     others_until
-        Until when this node leaves the lease alone.
+        Time until which this node does not claim the lease.
     acting_until
-        Until when this node writes in the place of a master, if a transfer names it.
+        Time until which this node writes instead of a master, if a transfer names it.
     """
 
     def __init__(self, context: NodeContext, seconds: float) -> None:
@@ -38,21 +38,21 @@ class MastershipLease:
         self.others_until = context.now + seconds
 
     def new_proposal(self) -> Nonce:
-        """A nonce for a proposal that is sent no earlier than now."""
+        """A nonce for a proposal that is sent now or later."""
         nonce, now = self._context.nonce(), self._context.now
         self._starts = {one: at for one, at in self._starts.items() if now - at < 2 * self._seconds}
         self._starts[nonce] = now
         return nonce
 
     def give_up(self) -> None:
-        """Hold it no more, before others are told; only a proposal from after this gives it back."""
+        """Release the lease before others know; only a later proposal acquires it again."""
         self.own_until, self._released = -inf, self._context.nonce()
 
     def acquired(self, node: int, nonce: Nonce, observation: float) -> None:
-        """A proposal by which a node holds it was applied here, now, and came here first when it was `seen`.
+        """Note a proposal of a holder that is applied now, and that first arrived at `seen`.
 
-        Its holder counts from before it was sent, so from before then. A proposal that lay about for long,
-        and was chosen by somebody who found it, makes nobody wait for a term that is over.
+        The holder counts from before it sent the proposal, so from before `seen`. A late proposal that
+        another node had chosen makes no node wait for a term that is over.
         """
         self.own_until = -inf
         # A nonce of another life of this node has no start here: that life's term is not this one's.
@@ -67,16 +67,18 @@ class MastershipLease:
             self.own_until, self._released = start + self._seconds * (1 - self._context.settings.margin), None
 
     def named(self, ready: Nonce) -> None:
-        """A transfer names this node, which may write meanwhile; a term counts from when it was ready."""
+        """Note that a transfer names this node, which may write meanwhile; its term counts from its
+        readiness.
+        """
         start = self._starts.get(ready)
         if start is not None:
             self.acting_until = start + self._seconds * (1 - self._context.settings.margin)
 
     def reserve(self, *, ends_now: bool, waits: float = 0.0) -> None:
-        """It was promised to a node, which may try at once; others leave it alone for one term.
+        """Reserve the lease for a node that may claim it at once; others do not claim it for one term.
 
-        Where that node has to wait for the old term's end and for its own next try, others leave it alone for
-        so many seconds more: they would be the first to try now and then. Never longer: it may have died.
+        If that node must wait for the end of the old term and for its next attempt, others wait so much
+        longer, or they would sometimes be first. The time is limited, because the node may have failed.
         """
         self.own_until = -inf
         self.others_until = -inf if ends_now else self._context.now + self._seconds + waits
@@ -92,10 +94,10 @@ class MastershipLease:
 
     @property
     def is_released(self) -> bool:
-        """Whether this node gave it up, and has not had it since."""
+        """Whether this node released the lease, and has not acquired it since."""
         return self._released is not None
 
     @property
     def open(self) -> bool:
-        """Whether this node believes that nobody holds it."""
+        """Whether this node knows of no holder."""
         return self._context.now >= self.others_until

@@ -1,4 +1,4 @@
-"""The seam between groups and the engine that chooses what stands in their logs."""
+"""The interface between groups and the consensus engine that chooses the entries of their logs."""
 
 from __future__ import annotations
 
@@ -15,85 +15,85 @@ STORE: Final = -2
 
 
 class GroupLog(Protocol):
-    """The log of one group on one node: one value a slot, the same on every node.
+    """The log of one group on one node: one entry per slot, the same on every node.
 
-    Whoever proposes hears of the outcome by what is applied, never by an answer:
+    A proposer learns the outcome from the applied entries, never from an answer:
 
     - COMMITTED: the entry itself was applied;
-    - void: another one was applied in its place, or the entry was applied and does not count any more, since
-      the mastership that it expected has changed;
-    - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
+    - void: another entry was applied in its place, or the entry was applied but no longer counts, because the
+    mastership that it expected has changed;
+    - UNKNOWN: neither. **UNKNOWN is possibly chosen**, also at any later time.
 
-    Any entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
-    (`counts_once`), in the order in which they came. It never does so with masterships: the term of one that
-    is chosen late is over by then, and everybody waits for it.
+    Any entry may be applied twice. An engine proposes an entry of unknown outcome again, in the original
+    order, if it counts once (`counts_once`). It never does so with masterships: the term of a mastership that
+    is chosen late is over, but everybody waits for it.
 
     Attributes
     ----------
     applied
-        The last slot that was applied here.
+        The last slot applied on this node.
     """
 
     @property
     def applied(self) -> int:
-        """The last slot that was applied here."""
+        """The last slot applied on this node."""
 
     @property
     def in_flight(self) -> tuple[Entry, ...]:
-        """Entries of this node that have left it, and are neither known to be chosen nor given up."""
+        """Entries that this node has sent, and that are neither known to be chosen nor abandoned."""
 
     @property
     def without_vote(self) -> str:
-        """Why this node does not count in what is chosen, though it could; empty if it does."""
+        """Why this node has no vote although it could have one; empty if it has one."""
 
     def recover(self, written: Iterable[object]) -> None:
-        """Take in what there was when this life began: what former lives wrote, or what the store holds."""
+        """Restore the log from what earlier processes wrote, or from what the store holds."""
 
     def propose(self, entry: Entry) -> None:
-        """Have an entry chosen in some slot, if this node can."""
+        """Propose an entry for some slot, if this node can."""
 
     def discard_pending(self, kind: type) -> None:
-        """Forget entries of a kind that wait for their turn; nobody has seen them."""
+        """Discard waiting entries of a kind, which no node has received."""
 
     def catch_up(self, sender: int) -> None:
-        """A node has more of the log than this one: learn it, unless it is too early to ask."""
+        """Request the entries that another node has and this node lacks, unless it is too early."""
 
     def received(self, sender: int, message: object) -> bool:
-        """Take in a message of the log, from a node or from `STORE`; False if it is none."""
+        """Handle a message of the log, from a node or from `STORE`; False if it is none."""
 
     def settle(self) -> None:
-        """Have decided what was proposed and whose proposer has gone, if it was so at the last call, too.
+        """Decide entries whose proposer has failed, if they were open at the last call too.
 
-        In a log in which something is proposed all the time the next proposal does that.
+        In a log with continuous proposals the next proposal does this.
         """
 
     def first_learned_at(self, slot: int) -> float:
-        """When this node first had the value of a slot, or a later moment; never before that was proposed."""
+        """Time at which this node first had the entry of a slot, or later; never before it was proposed."""
 
     def tick(self) -> None:
-        """Do what is due: send what may be sent, and again what was not answered."""
+        """Send what may be sent now, and repeat what was not answered."""
 
     def next_deadline(self) -> float:
-        """When to go on though nothing happened."""
+        """Time at which `tick` must run next."""
 
 
 class CatchUpRetry:
-    """When a node that is behind may ask again for what was chosen.
+    """Intervals at which a node that is behind requests entries.
 
-    An answer may be large, and wait behind others at a slow node for longer than `retry_seconds`. If the node
-    asked that often, the same entries would come to it again and again, and it would never be done with them.
-    So it waits for an answer as long as the one before it took, and twice as long each time that nothing
-    came, up to `longest_seconds`. Once something was applied it may ask on after `retry_seconds`.
+    An answer may be large, and wait at a slow node for longer than `retry_seconds`. Requests at this interval
+    would fetch the same entries repeatedly, and the node would never catch up. So the node waits as long as
+    the previous answer took, and twice as long after each missing answer, up to `longest_seconds`. After an
+    applied entry it may request again after `retry_seconds`.
 
     Parameters
     ----------
     longest_seconds
-        The longest time between two questions.
+        The longest interval.
 
     Attributes
     ----------
     requested_at
-        When this node asked last.
+        Time of the last request.
     """
 
     __slots__ = ("_applied", "_context", "_first_at", "_longest_seconds", "_wait", "requested_at")
@@ -103,14 +103,14 @@ class CatchUpRetry:
         self.requested_at, self._first_at, self._applied, self._wait = -inf, -inf, -1, 0.0
 
     def may_ask_at(self, applied: int) -> float:
-        """From when on it may ask."""
+        """Earliest time of the next request."""
         retry_seconds = self._context.settings.retry_seconds
         return self.requested_at + (
             retry_seconds if applied > self._applied else max(self._wait, retry_seconds)
         )
 
     def ask(self, applied: int) -> bool:
-        """Whether to ask now; if so, that counts as asked."""
+        """Whether to send a request now; if so, its time is noted."""
         now, settings = self._context.now, self._context.settings
         if now < self.may_ask_at(applied):
             return False
@@ -141,14 +141,14 @@ MakeLog = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ConsensusEngine:
-    """What chooses.
+    """The engine that chooses the entries of logs.
 
     Attributes
     ----------
     log
-        Makes the log of a group.
+        Creates the log of a group.
     max_nodes
-        How many nodes a cluster may have; None for as many as are wanted.
+        Maximum number of nodes of a cluster; None for no limit.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""One node: it hosts a replica of every group, and each event goes to the group that it is for.
+"""One node: it hosts a replica of every group, and passes each event to its group.
 
-`ENGINES` names what chooses the entries of logs: Paxos between the nodes, or a store such as etcd.
+`ENGINES` names the consensus engines: Paxos between the nodes, or a store such as etcd.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ CHECKS_PER_RENEWAL: Final = 4
 
 
 class StoreNode:
-    """A node of a cluster; facts go in with their time, orders come out.
+    """A node of a cluster. Events go in with their time, effects come out.
 
-    Orders are carried out in their order: what is written need not be on disk before the next, but a message
-    that is `synced` waits for the disk, and one that this node sends to itself comes back as a fact. A node
-    whose disk failed to sync is told nothing more.
+    Effects are carried out in order. A write need not be on disk before the next effect, but a message that
+    is `synced` waits for the disk, and a message to this node itself returns as an event. A node whose disk
+    failed to sync gets no further events.
 
     Parameters
     ----------
     node, nodes
-        Its number, and how many there are.
+        Its number, and the number of nodes.
     groups
-        How many.
+        Number of groups.
     incarnation
-        A number that no other life of this node has had.
+        A number that no other process of this node has had.
     now
         Seconds on a clock of this node that never goes back.
     written
-        Group to what its log takes in at the start, in order: what former lives wrote, or what the store
-        holds.
+        Group to the content of its log at the start, in order: what earlier processes wrote, or what the
+        store holds.
     engine
-        What chooses.
+        The consensus engine.
     map_in_store
-        Whether the preferred map is read in the store, where clients publish it; otherwise it is told.
+        Whether clients publish the preferred map in the store; otherwise events bring it.
 
     Attributes
     ----------
     idle
-        Node to its smallest wrong group, of nodes that could take one over and have not: groups behind these
-        no longer wait.
+        Node to its smallest misplaced group, for nodes that could take over a group and do not. Groups behind
+        these no longer wait.
     resting
-        Group to the node that the map names for it and that lost it soon, when this was looked at last.
+        Group to its preferred node, which lost the group soon, at the time of the last check.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class StoreNode:
         self._dues = [group.next_deadline() for group in self.groups]
 
     def handle(self, now: float, fact: Event) -> list[Effect]:
-        """Take a fact in; the orders that follow from it."""
+        """Handle an event; its effects."""
         station = self.context
         station.now = now
         orders: list[Effect] = []
@@ -173,7 +173,7 @@ class StoreNode:
             self.token.log.received(sender, message)
 
     def _poll_store(self) -> None:
-        """Go by what is published in the store, if it is newer."""
+        """Use the map that is published in the store, if it is newer."""
         registry, groups = self.token.registry, len(self.groups)
         if self.token.map_in_store and registry.version > self.maps.newest.version:
             # The cluster may have been given another number of groups since.
@@ -181,7 +181,7 @@ class StoreNode:
             self.maps.adopt(self.context.now, MapChanged(registry.version, preferred))
 
     def _handle_store_event(self, fact: StoreEvent) -> None:
-        """The store has told something of a log."""
+        """Handle an event of the store for a log."""
         number, told = fact
         if number == CLUSTER:
             self.token.log.received(STORE, told)
@@ -191,7 +191,7 @@ class StoreNode:
             self._dues[number] = group.next_deadline()
 
     def next_deadline(self) -> float:
-        """When `TimerExpired` is to be told at the latest, on this node's clock."""
+        """Latest time of the next `TimerExpired`, on this node's clock."""
         return min(self._heartbeat_at, self.token.log.next_deadline(), *self._dues)
 
     def _tick(self) -> None:
@@ -221,9 +221,11 @@ class StoreNode:
     # ------------------------------------------------------------ transfers
 
     def _choose(self) -> None:
-        """The smallest wrong group that can be put right: this node takes it over if it is its preferred.
+        """The smallest misplaced group that can be moved; this node takes it over if it is its preferred
+        node.
 
-        If another one is, it is waited for a while: something may keep it that nobody else knows.
+        If another node is preferred, this node waits a while for it: it may be kept from it by a reason
+        unknown here.
         """
         looked_at = self.maps.newest.version, self.token.version
         if looked_at[0] != self._checked_at[0]:
@@ -254,7 +256,7 @@ class StoreNode:
         )
 
     def _able(self, number: int, preferred: int) -> bool:
-        """Whether a preferred node is alive, has this map, and has not failed at this group lately."""
+        """Whether a preferred node is alive, has this map, and has not failed with this group recently."""
         if self._rests(number, preferred):
             return False
         if preferred == self.context.node:
@@ -277,17 +279,17 @@ class StoreNode:
 
     @property
     def disputed_by(self) -> list[int]:
-        """Nodes that are alive and have another map of the same version; nothing is taken over meanwhile."""
+        """Live nodes with another map of the same version; they stop all takeovers."""
         return [node for node in self.maps.disputed_by if self._alive(node)]
 
     @property
     def passed_over(self) -> dict[int, int]:
-        """Version of each node that is alive and stays at an older map: it will take nothing over."""
+        """Version of each live node that stays at an older map, and therefore takes over nothing."""
         return self._late(self.maps.older)
 
     @property
     def outdated_by(self) -> dict[int, int]:
-        """Version of each node that is alive and has a newer map, which this node does not come to see."""
+        """Version of each live node with a newer map that this node does not receive."""
         return self._late(self.maps.newer)
 
     def _late(self, versions: dict[int, int]) -> dict[int, int]:
@@ -295,23 +297,27 @@ class StoreNode:
 
     @property
     def lacks_nodes(self) -> int:
-        """How many more nodes must be heard before this one learns what is published in the store."""
+        """Number of further nodes that this node needs before it knows the map published in the store."""
         if not self.token.map_in_store or not self._nodes_vote:
             return 0
         return max(0, self.context.majority - 1 - sum(map(self._alive, self.context.peers)))
 
     @property
     def _is_map_disputed(self) -> bool:
-        """Whether others go by another map, as this one is old or disputed: nothing is taken over by it."""
+        """Whether other nodes use another map because this one is old or disputed; it then allows no
+        takeover.
+        """
         return bool(self.disputed_by) or any(map(self._alive, self.maps.newer))
 
     @property
     def without_vote(self) -> list[str]:
-        """Why this node has no vote, of each group in which it has none: see `rejoin`."""
+        """Why this node has no vote, for each group without one."""
         return [why for group in self.groups if (why := group.log.without_vote)]
 
     def _hold_token(self) -> None:
-        """Run the transfer for which this node holds the token; give it back when nothing is left of it."""
+        """Continue the transfer of the token's holder; return the token when nothing is left of the
+        transfer.
+        """
         token, group = self.token, self._challenged
         challenge = None if group is None else group.incoming_transfer
         if group is not None and challenge is not None:

@@ -1,4 +1,4 @@
-"""A node's place in the cluster: who it is, what time it is, and the orders collected so far."""
+"""The place of a node in its cluster: its number, its time, and the effects of the current event."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from trimtab_store.core.settings import StoreSettings
 
 @dataclass(slots=True)
 class NodeContext:
-    """Shared by all parts of one node.
+    """Values that all parts of one node share.
 
     Attributes
     ----------
     node, nodes
-        This node's number, and how many there are: 0 to `nodes` - 1.
+        This node's number, and the number of nodes: 0 to `nodes` - 1.
     incarnation
-        A number that no other life of this node has had.
+        A number that no other process of this node has had.
     now
-        Seconds on this node's clock, which never goes back and is no wall clock; set with every fact.
+        Seconds on this node's clock, which never goes back and is no wall clock; set with every event.
     orders
-        What was ordered since the fact came.
+        Effects of the current event.
     rejoins
-        Whether a log in which nothing is promised may be one that was lost: see `rejoin`.
+        Whether a log without a promise may be a log that was lost (`VoteRecovery`).
     """
 
     node: int
@@ -37,12 +37,12 @@ class NodeContext:
     _nonces: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a cluster that cannot be.
+        """Refuse a cluster that is not possible.
 
         Raises
         ------
         SettingsError
-            If the node is none of them.
+            If the node is none of the nodes.
         """
         if not 0 <= self.node < self.nodes:
             raise SettingsError(
@@ -60,7 +60,7 @@ class NodeContext:
         return [node for node in range(self.nodes) if node != self.node]
 
     def nonce(self) -> Nonce:
-        """A nonce that nobody has had."""
+        """A nonce that was never used before."""
         self._nonces += 1
         return self.incarnation, self._nonces
 
@@ -69,14 +69,14 @@ class NodeContext:
         self.orders.append(SendMessage(to, group, message, synced))
 
     def broadcast(self, group: int, message: object, *, synced: bool = False) -> None:
-        """Order a message to every other node."""
+        """Send a message to every other node."""
         for node in self.peers:
             self.send(node, group, message, synced=synced)
 
     def write(self, group: int, written: object) -> None:
-        """Order that something is appended to the log."""
+        """Append an entry to the log."""
         self.orders.append(WriteLog(group, written))
 
     def request_store(self, ask: StoreRequest) -> None:
-        """Order a question to the store."""
+        """Send a request to the store."""
         self.orders.append(ask)

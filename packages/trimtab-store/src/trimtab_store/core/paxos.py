@@ -46,18 +46,18 @@ LEARNT: Ballot = (1 << 62, 0)
 
 
 class Acceptor:
-    """Promises and accepted values, kept until a snapshot covers them.
+    """Promises and accepted entries, kept until a snapshot covers them.
 
     Attributes
     ----------
     promised
-        The highest ballot.
+        The highest promised ballot.
     accepted
-        Slot to ballot and value.
+        Slot to ballot and entry.
     base
         The first slot that no snapshot covers.
     votes
-        Whether it may promise and accept: not where this node may have forgotten that it did.
+        Whether it may promise and accept. It may not if this node may have forgotten an earlier vote.
     """
 
     def __init__(self, context: NodeContext, group: int) -> None:
@@ -70,11 +70,11 @@ class Acceptor:
         self._first_learned: dict[int, float] = {}
 
     def since(self, slot: int) -> tuple[Accepting, ...]:
-        """All that was accepted from a slot on."""
+        """The entries accepted from a slot on."""
         return tuple((at, *self.accepted[at]) for at in sorted(self.accepted) if at >= slot)
 
     def promise(self, ballot: Ballot) -> bool:
-        """Promise a ballot, if none as high was; the promise is good once it is on disk."""
+        """Promise a ballot if it is the highest so far; the promise counts once it is on disk."""
         if ballot <= self.promised:
             return False
         self.promised = ballot
@@ -82,7 +82,7 @@ class Acceptor:
         return True
 
     def accept(self, ballot: Ballot, slot: int, entry: Entry) -> None:
-        """Accept a value; that is good once it is on disk."""
+        """Accept an entry; that counts once it is on disk."""
         known = self.accepted.get(slot)
         if known is None or known[1] != entry:
             self._first_learned[slot] = self._context.now
@@ -90,11 +90,11 @@ class Acceptor:
         self._context.write(self._group, AcceptedAt(slot, ballot, entry))
 
     def first_learned_at(self, slot: int) -> float:
-        """When this node first had the value of a slot, by its clock; what its disk held, when it started."""
+        """Time at which this node first had the entry of a slot; for entries from the disk, the start."""
         return self._first_learned.get(slot, self._started_at if slot in self.accepted else self._context.now)
 
     def prepare(self, sender: int, request: Prepare) -> None:
-        """Answer a proposer that begins."""
+        """Answer a request for a promise."""
         if not self.votes:
             return
         if request.ballot < self.promised:
@@ -106,7 +106,7 @@ class Acceptor:
         self._context.send(sender, self._group, answer, synced=True)
 
     def handle_accept(self, sender: int, request: Accept, applied: int) -> None:
-        """Answer a proposer that wants a value accepted; what is chosen already stays as it is."""
+        """Answer a request to accept an entry; an entry that is chosen already stays."""
         if not self.votes:
             return
         if request.ballot < self.promised:
@@ -119,7 +119,7 @@ class Acceptor:
         self._context.send(sender, self._group, Accepted(request.ballot, request.slot), synced=True)
 
     def cut(self, slot: int) -> None:
-        """Forget what a snapshot after that slot covers."""
+        """Forget the slots that a snapshot covers."""
         self.base = max(self.base, slot + 1)
         self.accepted = {at: kept for at, kept in self.accepted.items() if at > slot}
         self._first_learned = {at: seen for at, seen in self._first_learned.items() if at > slot}
@@ -127,15 +127,15 @@ class Acceptor:
 
 @dataclass(slots=True)
 class InFlightProposal:
-    """A value sent to the acceptors of a slot.
+    """An entry sent to the acceptors of a slot.
 
     Attributes
     ----------
     found
-        Whether it was found among what acceptors had: another node proposed it, or this one before.
+        Whether acceptors had it already: another node proposed it, or this node earlier.
     again_at, pause
-        When it is sent again to those that have not answered, and how long that is after the last time: twice
-        as long each time, for whoever is slow gets slower by what comes twice.
+        Time of the next repetition to acceptors without an answer, and the time since the last. It doubles
+        each time, because repetitions slow down a slow node.
     """
 
     entry: Entry
@@ -146,20 +146,20 @@ class InFlightProposal:
 
 
 class Proposer:
-    """Values waiting for a slot, and those under way.
+    """Entries waiting for a slot, and entries in flight.
 
     Attributes
     ----------
     ballot
-        Its own, while it prepares or leads.
+        Its own ballot, while it prepares or leads.
     leads
-        Whether a majority has promised, and nobody has told of a higher ballot since.
+        Whether a majority has promised, and no node has reported a higher ballot since.
     first
         The first slot that it proposed in under this ballot.
     waiting
-        Values without a slot.
+        Entries without a slot.
     in_flight
-        Slot to value, until it is chosen.
+        Slot to entry, until it is chosen.
     """
 
     def __init__(self, context: NodeContext, group: int, acceptor: Acceptor) -> None:
@@ -175,16 +175,16 @@ class Proposer:
 
     @property
     def last(self) -> int:
-        """The last slot that it has proposed in, or found something in, while it leads."""
+        """The last slot in which it has proposed, or found an entry, while it leads."""
         return self._next - 1
 
     def propose(self, entry: Entry, applied: int) -> None:
-        """Have a value chosen in some slot, if this node can; whether it was is known when it is applied."""
+        """Propose an entry for some slot, if this node can. The result is known when an entry is applied."""
         self.waiting.append(entry)
         self.tick(applied)
 
     def tick(self, applied: int) -> None:
-        """Send what may be sent, and again what was not answered."""
+        """Send what may be sent now, and repeat what was not answered."""
         now, settings = self._context.now, self._context.settings
         if self.leads:
             while self.waiting and len(self.in_flight) < settings.window:
@@ -201,11 +201,11 @@ class Proposer:
             self._prepare(applied)
 
     def discard_pending(self, kind: type) -> None:
-        """Forget waiting values of a kind; nobody has seen them."""
+        """Discard waiting entries of a kind, which no node has received."""
         self.waiting = deque(entry for entry in self.waiting if type(entry) is not kind)
 
     def next_deadline(self) -> float:
-        """When to go on though nothing happened."""
+        """Time at which `tick` must run next."""
         if self.leads:
             return min((one.again_at for one in self.in_flight.values()), default=inf)
         return self._try_at if self.waiting else inf
@@ -226,7 +226,9 @@ class Proposer:
         self._context.send(self._context.node, self._group, own, synced=True)
 
     def promised(self, sender: int, answer: Promise, applied: int) -> bool:
-        """Count a promise; False if its sender has more in a snapshot than this node has learnt."""
+        """Count a promise; False if its sender has a snapshot beyond the entries that this node has
+        learned.
+        """
         if answer.ballot != self.ballot or self._promises is None:
             return True
         if answer.base > applied + 1:
@@ -260,7 +262,7 @@ class Proposer:
         self._context.send(self._context.node, self._group, own, synced=True)
 
     def accepted(self, sender: int, answer: Accepted) -> Entry | None:
-        """Count an acceptance; the value if it is chosen by it."""
+        """Count an acceptance; the entry if it is chosen now."""
         under_way = self.in_flight.get(answer.slot)
         if answer.ballot != self.ballot or under_way is None:
             return None
@@ -271,17 +273,17 @@ class Proposer:
         return under_way.entry
 
     def refused(self, answer: Rejected) -> None:
-        """Somebody has promised a higher ballot."""
+        """Note that a node has promised a higher ballot."""
         self._highest = max(self._highest, answer.ballot[0])
         if answer.ballot > self.ballot:
             self.step_down()
 
     def step_down(self) -> None:
-        """Lead no more; what was under way may be chosen or not.
+        """Stop leading. Entries in flight may be chosen or not.
 
-        What counts once of this node is proposed again; what was found is left to its proposer, or nodes
-        that outdo one another double it each time. A mastership is not:
-        whoever wants one asks anew, with what is known then.
+        Own entries that count once are proposed again. Entries found at acceptors are left to their proposer,
+        or competing nodes would double them each time. A mastership is not proposed again; its node claims it
+        anew with current knowledge.
         """
         if not self.leads:
             self._promises = None
@@ -301,7 +303,7 @@ ALL_RESTARTED: Ballot = (0, 1)
 
 
 class VoteRecovery:
-    """The way of this node to its vote in one group."""
+    """The recovery of this node's vote in one group."""
 
     __slots__ = ("_acceptor", "_ask_at", "_context", "_group", "_leader", "_pause", "_responses")
 
@@ -327,7 +329,7 @@ class VoteRecovery:
 
     @property
     def _promised(self) -> Ballot:
-        """The highest ballot that another node has promised, as far as this one has heard."""
+        """The highest ballot that another node has promised, as far as this node knows."""
         return max((one.promised for one in self._responses.values()), default=NO_BALLOT)
 
     def next_deadline(self) -> float:
@@ -335,7 +337,9 @@ class VoteRecovery:
         return inf if self._acceptor.votes else self._ask_at
 
     def tick(self) -> None:
-        """Ask all other nodes, less and less often; where none leads, ask one after another to lead."""
+        """Send recovery requests to all other nodes, at growing intervals; if no node leads, ask one after
+        another to lead.
+        """
         now, others = self._context.now, self._context.peers
         if self._acceptor.votes or now < self._ask_at:
             return
@@ -348,7 +352,7 @@ class VoteRecovery:
             self._context.send(node, self._group, asked)
 
     def answered(self, sender: int, answer: Rejoined, applied: int) -> bool:
-        """Take in an answer; True if its sender may have more of the log."""
+        """Handle an answer; True if its sender may have more of the log."""
         if self._acceptor.votes or answer.incarnation != self._context.incarnation:
             return False
         # Answers may overtake one another: a ballot that was promised once is a bound for ever.
@@ -385,21 +389,21 @@ LocationT = TypeVar("LocationT")
 
 
 class RetainedLog(Generic[LocationT]):
-    """A group's lines, taken in one by one in the order in which they were written.
+    """The lines of a group's log that are still needed, absorbed in the order in which they were written.
 
-    What is left recovers the same `PaxosLog` as all of them, whatever is written behind; tests hold one
-    against the other. So it has to change with `PaxosLog.recover`.
+    The retained lines recover the same `PaxosLog` as all lines, whatever is written later; tests compare the
+    two. So this class must change together with `PaxosLog.recover`.
 
     Attributes
     ----------
     promised
-        The highest ballot: that of a value accepted is promised, too, unless it was learnt.
+        The highest ballot. An accepted entry implies a promise of its ballot, unless it was learned.
     snapshot
-        Slot and place of the last one.
+        Slot and location of the last snapshot.
     accepted
-        Slot to the place of what was accepted there last; of slots that no snapshot covers.
+        Slot to the location of its last accepted entry, for slots that no snapshot covers.
     upto
-        The last slot that is known as chosen.
+        The last slot that is known to be chosen.
     """
 
     __slots__ = ("accepted", "promised", "snapshot", "upto")
@@ -411,12 +415,12 @@ class RetainedLog(Generic[LocationT]):
         self.upto = 0
 
     def absorb(self, written: object, place: LocationT) -> list[LocationT]:
-        """Take in the next line, which stands at a place; the places that are needed no more.
+        """Absorb the next line at its location; the locations that are no longer needed.
 
         Raises
         ------
         InputError
-            If it is no line of a log: what is not understood here must not be thrown away.
+            If it is no line of a log: an unknown line must not be discarded.
         """
         match written:
             case Promised(ballot):
@@ -440,14 +444,14 @@ class RetainedLog(Generic[LocationT]):
         raise InputError(f"{type(written).__name__} is no line of a node's log: update this node")
 
     def places(self) -> Iterator[LocationT]:
-        """Of the snapshot, then of what was accepted, by slot."""
+        """Location of the snapshot, then those of accepted entries, by slot."""
         if self.snapshot is not None:
             yield self.snapshot[1]
         for slot in sorted(self.accepted):
             yield self.accepted[slot]
 
     def state_records(self) -> Iterator[Promised | ChosenUpTo]:
-        """What stands at no place any more; to be written behind all places."""
+        """State without a location, to be written behind all retained lines."""
         if self.promised != NO_BALLOT:
             yield Promised(self.promised)
         if self.upto > (0 if self.snapshot is None else self.snapshot[0]):
@@ -460,19 +464,19 @@ MAX_BATCH_BYTES = 16 << 20
 
 
 class PaxosLog:
-    """The log of one group, chosen by the nodes themselves; see `GroupLog`.
+    """The log of one group, chosen by the nodes themselves (`GroupLog`).
 
     Parameters
     ----------
     apply
-        Called with every chosen slot and value, in order, once.
+        Called with every chosen slot and entry, in order, once.
     snapshot, restore
-        The state after the last applied slot as a value, and back.
+        The state after the last applied slot as a value, and its restoration.
 
     Attributes
     ----------
     applied
-        The last slot that was applied.
+        The last applied slot.
     """
 
     def __init__(
@@ -495,7 +499,7 @@ class PaxosLog:
         self._left_at: int | None = None
 
     def recover(self, written: Iterable[object]) -> None:
-        """Take in what this node wrote down in former lives, in order."""
+        """Restore the log from the lines that earlier processes of this node wrote, in order."""
         acceptor, upto = self.acceptor, 0
         for one in written:
             match one:
@@ -523,11 +527,11 @@ class PaxosLog:
 
     @property
     def in_flight(self) -> tuple[Entry, ...]:
-        """What was sent to the acceptors of its slot."""
+        """Entries sent to the acceptors of their slots."""
         return tuple(one.entry for one in self.proposer.in_flight.values())
 
     def propose(self, entry: Entry) -> None:
-        """See `Proposer.propose`; without a vote nothing is proposed."""
+        """Propose an entry as `Proposer.propose` does; a node without a vote proposes nothing."""
         if self.acceptor.votes:
             self.proposer.propose(entry, self.applied)
 
@@ -536,7 +540,9 @@ class PaxosLog:
         self.proposer.discard_pending(kind)
 
     def settle(self) -> None:
-        """See `GroupLog.settle`: whoever leads finds what was accepted, and has it chosen."""
+        """Decide entries whose proposer has failed: the leader finds accepted entries, and has them
+        chosen.
+        """
         is_left = max(self.acceptor.accepted, default=0) > self.applied
         if is_left and self._left_at == self.applied and not (self.proposer.leads or self.proposer.waiting):
             self.propose(NoOp())
@@ -547,21 +553,23 @@ class PaxosLog:
         return self.acceptor.first_learned_at(slot)
 
     def tick(self) -> None:
-        """See `Proposer.tick` and `VoteRecovery.tick`; and ask a node that has more, if it was too early."""
+        """Run the timers of the proposer and of the vote recovery, and repeat a request for entries that
+        was too early.
+        """
         self.proposer.tick(self.applied)
         self.rejoining.tick()
         if self._ahead is not None:
             self.catch_up(self._ahead)
 
     def next_deadline(self) -> float:
-        """See `Proposer.next_deadline` and `VoteRecovery.next_deadline`; or when a node that has more may be
-        asked.
+        """Earliest deadline of the proposer and of the vote recovery, and earliest time of a request for
+        entries.
         """
         ask_at = inf if self._ahead is None else self._catch_up_retry.may_ask_at(self.applied)
         return min(self.proposer.next_deadline(), self.rejoining.next_deadline(), ask_at)
 
     def received(self, sender: int, message: object) -> bool:
-        """Take in a message of Paxos; False if it is none."""
+        """Handle a message of Paxos; False if it is none."""
         match message:
             case Prepare():
                 self.acceptor.prepare(sender, message)
@@ -597,7 +605,7 @@ class PaxosLog:
         return True
 
     def _rejoins(self, sender: int, request: Rejoin) -> None:
-        """Tell a node without a vote what it needs for one; lead if it says that nobody does."""
+        """Send a node without a vote what it needs for one; lead if it reports that no node leads."""
         proposer = self.proposer
         if request.lead and not proposer.leads and not proposer.waiting:
             self.propose(NoOp())
@@ -648,7 +656,7 @@ class PaxosLog:
             self.catch_up(sender)
 
     def catch_up(self, sender: int) -> None:
-        """Ask a node for what was chosen since, or later if it is too early."""
+        """Request the chosen entries from a node, or later if it is too early."""
         asks = self._catch_up_retry.ask(self.applied)
         self._ahead = None if asks else sender
         if asks:

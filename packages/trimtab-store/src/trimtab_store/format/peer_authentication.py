@@ -1,12 +1,12 @@
-"""The messages by which a connection begins: who speaks, to whom, and that both know a secret.
+"""The handshake of a connection: both sides name themselves and prove that they know a secret.
 
-No wire carries the secret: the caller proves that it knows it by an HMAC of both sides' first messages, and
-so does the node, by another. What was recorded of one connection is of no use for the next, since both draw
-anew; and no answer of one side is one that the other may give. Without a secret both proofs are empty.
+The secret is never sent. Each side proves that it knows it by an HMAC of the first messages of both sides.
+Both draw a nonce, so a recorded handshake is of no use for another connection. The proofs of the two sides
+differ, so neither can be sent back. Without a secret both proofs are empty.
 
-A node that calls says too by what settings it goes, and which life of it this is: nodes of other settings
-count other terms, and two processes of one node would vote twice. In the place of its first message or its
-proof a node may give a refusal, a sentence for whoever called.
+A node that connects also sends its settings and its incarnation: nodes with other settings use other terms,
+and two processes of one node would vote twice. Instead of its first message or its proof, a node may send a
+rejection, which is one sentence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimtab_store.format.wire import encoded
 KIND: Final = "trimtab/masters-wire/"
 FORMAT: Final = KIND + "5"
 HANDSHAKE_BYTES: Final = 1024
-"""Whoever has proved nothing yet gets no more memory."""
+"""Maximum size of a message of an unverified peer."""
 NONCE_BYTES: Final = 32
 NAME_CHARACTERS: Final = 64
 MAX_REJECTION_BYTES: Final = 700
@@ -32,26 +32,26 @@ VALUE_CHARACTERS: Final = 32
 def hello_of(
     cluster: str, who: int | str, to: int, incarnation: int = 0, shared: Shared = ()
 ) -> tuple[object, ...]:
-    """The caller's first message: of which cluster, who it is, and which node it wants.
+    """The first message of the connecting side: its cluster, its name and the node that it calls.
 
     Parameters
     ----------
     incarnation, shared
-        Of a node: a number that no other life of it has, and what all nodes must have alike.
+        Of a node: the number of its process, and the settings that all nodes must have in common.
     """
     hello = (FORMAT, cluster, who, to, secrets.token_bytes(NONCE_BYTES))
     return (*hello, incarnation, shared) if isinstance(who, int) else hello
 
 
 def rejection_frame(why: str) -> bytes:
-    """What a node says in the place of an answer before it closes a connection, as a frame."""
+    """The frame that a node sends instead of an answer before it closes a connection."""
     return encoded((FORMAT, why.encode()[:MAX_REJECTION_BYTES].decode(errors="ignore")))
 
 
 def may_learn_reason(hello: object, secret: bytes) -> bool:
-    """Whether a caller that has proved nothing is told why it is refused.
+    """Whether an unverified peer gets the reason of its rejection.
 
-    Where there is a secret, a stranger learns which version this is, and no more.
+    If there is a secret, a stranger learns the version only.
     """
     match hello:
         case (str(form), *_) if form.startswith(KIND):
@@ -66,12 +66,12 @@ def _read_rejection(text: object, to: int) -> None:
 
 
 def answer_to(hello: object, transfer: object, secret: bytes, to: int) -> bytes:
-    """The caller's proof, as a frame.
+    """The proof of the connecting side, as a frame.
 
     Raises
     ------
     InputError
-        If the node refuses, or its first message is of another version.
+        If the node rejects the connection, or its first message is of another version.
     """
     _read_rejection(transfer, to)
     match transfer:
@@ -81,12 +81,12 @@ def answer_to(hello: object, transfer: object, secret: bytes, to: int) -> bytes:
 
 
 def verify_proof(text: object, hello: object, transfer: object, secret: bytes, to: int) -> None:
-    """Hear the node's proof.
+    """Check the proof of the node.
 
     Raises
     ------
     InputError
-        If it refuses, or does not know the secret.
+        If the node rejects the connection, or does not know the secret.
     """
     _read_rejection(text, to)
     match text:
@@ -96,12 +96,12 @@ def verify_proof(text: object, hello: object, transfer: object, secret: bytes, t
 
 
 def identify(hello: object, cluster: str, node: int, nodes: int) -> int | str:
-    """The node or client of a connection's first message, to a node.
+    """The node or client that sent the first message of a connection to a node.
 
     Raises
     ------
     InputError
-        If it is of another version or cluster, or for another node.
+        If it is of another version or cluster, or calls another node.
     """
     match hello:
         case (str(form), *_) if form != FORMAT and form.startswith(KIND):
@@ -133,7 +133,7 @@ def identify(hello: object, cluster: str, node: int, nodes: int) -> int | str:
 
 
 def _is_genuine(who: int | str, own: list[object]) -> bool:
-    """Whether behind who it is stands what a node, or a client, says of itself."""
+    """Whether the rest of a first message fits its sender: a node or a client."""
     match own:
         case [int(), tuple()]:
             return isinstance(who, int)
@@ -141,18 +141,18 @@ def _is_genuine(who: int | str, own: list[object]) -> bool:
 
 
 def incarnation_of(hello: Any) -> int:
-    """The life of a node that began a connection so."""
+    """The incarnation of a node, by its first message."""
     life: int = hello[5]
     return life
 
 
 def agree(hello: Any, shared: Shared, node: int) -> None:
-    """Compare what a node that calls goes by with what a node here does.
+    """Compare the settings of a node that connects with those of this node.
 
     Raises
     ------
     InputError
-        If that is not the same.
+        If they differ.
     """
     try:
         differs = differences(dict(hello[6]), dict(shared))
@@ -166,7 +166,7 @@ def agree(hello: Any, shared: Shared, node: int) -> None:
 
 
 def differences(theirs: dict[str, object], own: dict[str, object]) -> str:
-    """Names whose values differ, with both; empty if there is none. What one side lacks differs too."""
+    """Names whose values differ, with both values; empty if there is none. A missing value differs too."""
     return ", ".join(
         f"{_quote(name)} {_quote(theirs.get(name))} instead of {_quote(own.get(name))}"
         for name in {**own, **theirs}
@@ -180,20 +180,20 @@ def _quote(value: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """What a stranger told, without escapes for a terminal."""
+    """A text of a peer, without escapes for a terminal."""
     return "".join(one for one in text if one.isprintable())
 
 
 def called(who: int | str) -> str:
-    """Who it says it is, for messages."""
+    """The name of a peer, for messages."""
     return f"node {who}" if isinstance(who, int) else f"client {who[:NAME_CHARACTERS]!r}"
 
 
 def proof(secret: bytes, side: str, hello: object, transfer: object) -> bytes:
-    """That a side knows the secret; empty without one."""
+    """The proof that a side knows the secret; empty without a secret."""
     return hmac.digest(secret, encoded((side, hello, transfer)), "sha256") if secret else b""
 
 
 def right(values: bytes, secret: bytes, side: str, hello: object, transfer: object) -> bool:
-    """Whether a proof is that of a side."""
+    """Whether a proof is the proof of a side."""
     return hmac.compare_digest(values, proof(secret, side, hello, transfer))

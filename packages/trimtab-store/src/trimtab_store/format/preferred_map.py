@@ -1,4 +1,4 @@
-"""The preferred map of a cluster of groups as a file: which node is to be master of each group."""
+"""The file of a cluster's preferred map: the node that should be master of each group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PreferredMap:
 
 
 def write_map(path: Path, observation: MapChanged) -> None:
-    """Make or replace the file, in one step; errors as in `write_atomically`."""
+    """Create or replace the file atomically; errors as in `write_atomically`."""
     found = PreferredMap(format=FORMAT, version=observation.version, preferred=list(observation.preferred))
     write_atomically(path, msgspec.json.format(msgspec.json.encode(found), indent=1))
 
@@ -44,12 +44,12 @@ def read_map(path: Path, nodes: int, groups: int) -> MapChanged:
     Parameters
     ----------
     nodes, groups
-        How many the cluster has.
+        Number of nodes and groups of the cluster.
 
     Raises
     ------
     InputError
-        If it cannot be read, or names nodes or groups that are not there.
+        If it cannot be read, or names unknown nodes or groups.
     """
     try:
         found = msgspec.json.decode(path.read_bytes(), type=PreferredMap)
@@ -80,7 +80,7 @@ _MISSING: Final = (-1, -1)
 
 
 class PreferredMapFile:
-    """A map's file that is looked at again and again."""
+    """The file of a map, which is read again and again."""
 
     def __init__(self, path: Path, nodes: int, groups: int) -> None:
         self._path, self._nodes, self._groups = path, nodes, groups
@@ -88,7 +88,7 @@ class PreferredMapFile:
         self._known: MapChanged | None = None
 
     def changed(self) -> MapChanged | None:
-        """The map if it is another than at the last look.
+        """The map if it has changed since the last call.
 
         Raises
         ------

@@ -24,9 +24,9 @@ from trimtab_store.core.token import CLUSTER, WholeCluster
 Fields = tuple[Any, ...]
 """The fields of a message."""
 MAX_EXACT_FLOAT: Final = 1 << 62
-"""Numbers stay this far from zero, or nearer: whoever adds one to them can still write them down."""
+"""Limit of integers, so that a sum of two can still be encoded."""
 MAX_INTEGER: Final = 1e300
-"""No infinity, and nothing that is no number."""
+"""Limit of floating-point numbers, which excludes infinities and NaN."""
 _PLAIN: Final[dict[object, object]] = {
     int: Annotated[int, msgspec.Meta(ge=-MAX_EXACT_FLOAT, le=MAX_EXACT_FLOAT)],
     float: Annotated[float, msgspec.Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)],
@@ -38,7 +38,7 @@ _PLAIN: Final[dict[object, object]] = {
 
 
 class _TaggedUnion(type):
-    """A type whose values are entries of some kinds, each of which carries its number."""
+    """The type of a field that holds one of several kinds of entries; each entry carries its number."""
 
     kinds: frozenset[type]
 
@@ -47,7 +47,9 @@ class _TaggedUnion(type):
 
 
 def form_of(hint: Any) -> Any:
-    """The form of values of a type: bounded numbers, tuples of forms, and records with bounded numbers."""
+    """The type by which msgspec checks values of a type: bounded numbers, tuples, and records of bounded
+    numbers.
+    """
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is tuple:
@@ -59,18 +61,20 @@ def form_of(hint: Any) -> Any:
 
 @cache
 def _bounded(kind: type[Fields]) -> type[Fields]:
-    """A message inside another: msgspec reads it by the types of its fields, so these get their bounds."""
+    """A record inside a message, with bounds on its fields, since msgspec reads it by the types of its
+    fields.
+    """
     forms = {name: form_of(hint) for name, hint in get_type_hints(kind).items()}
     return type(kind.__name__, (kind,), {"__slots__": (), "__annotations__": forms})
 
 
 def fields_of(kind: type) -> Any:
-    """The form of a message's fields, a tuple."""
+    """The type of a message's fields, a tuple."""
     return tuple[tuple(form_of(hint) for hint in get_type_hints(kind).values())]  # type: ignore[misc]
 
 
 def _has_union(hint: object) -> bool:
-    """Whether values of a type hold one of several kinds of entries, which is told by its number."""
+    """Whether values of a type contain a field that holds one of several kinds of entries."""
     if isinstance(hint, UnionType) or hint is Any:
         return True
     return any(_has_union(one) for one in get_args(hint)) or any(map(_has_union, _hints_of(hint)))
@@ -100,12 +104,12 @@ NUMBERED: Final[dict[int, type[Fields]]] = {
     47: messages.PublishMap,
     48: messages.ChangeClaims,
 }  # fmt: skip
-"""Number to message."""
+"""Messages by number."""
 FIRST_ENTRY: Final = 40
-"""Entries of logs have this number or a higher one."""
+"""Lowest number of the entries of logs."""
 FRAME_HEAD: Final = struct.Struct("<II")
 MAX_FRAME_BYTES: Final = 256 << 20
-"""A longer frame is a length that was read wrong."""
+"""Maximum size of a frame; a larger length was read wrong."""
 _CODES: Final = {kind: code for code, kind in NUMBERED.items()}
 _UNIONS: Final = frozenset(code for code, kind in NUMBERED.items() if any(map(_has_union, _hints_of(kind))))
 """Messages with a field that holds one of several kinds of entries."""
@@ -113,11 +117,11 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class TornFrameError(Exception):
-    """A frame is not all there, or not what was written."""
+    """A frame is incomplete, or its checksum is wrong."""
 
 
 def _packed(value: object) -> object:
-    """A value as msgspec can write it: a message is its number and its fields, which go as they are."""
+    """A value as msgspec can write it: a message becomes its number and its fields."""
     if not isinstance(value, tuple):
         return value
     code = _CODES.get(type(value))
@@ -157,7 +161,7 @@ _FIELDS: Final[dict[type, Callable[[memoryview], Fields]]] = {
 
 
 def encoded(value: object) -> bytes:
-    """A frame.
+    """The frame of a value.
 
     Raises
     ------
@@ -173,14 +177,14 @@ def encoded(value: object) -> bytes:
 
 
 def decoded(body: bytes | memoryview, crc: int) -> Any:
-    """The message of a frame's body.
+    """The message in the body of a frame.
 
     Raises
     ------
     TornFrameError
-        If the body is not what was written.
+        If the checksum is wrong.
     InputError
-        If it is, but nothing that is known here.
+        If the body is of an unknown format.
     """
     if crc32(body) != crc:
         raise TornFrameError
@@ -195,12 +199,12 @@ def _unreadable(error: Exception) -> NoReturn:
 
 
 def frames(data: memoryview, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Messages from an offset on, each with the offset behind it, up to the first that is torn.
+    """Messages from an offset on, each with the offset behind it.
 
     Raises
     ------
     TornFrameError
-        At the first frame that is not whole; none at a clean end.
+        At the first frame that is not complete; not at a clean end.
     """
     at = start
     while at < len(data):
@@ -224,12 +228,12 @@ _CLUSTER: Final = form_of(WholeCluster)
 
 
 def checked_message(text: object) -> tuple[int, Any]:
-    """The group and the message, of a frame whose fields have their types.
+    """The group and the message of a frame.
 
     Raises
     ------
     InputError
-        If it is nothing that is said over a connection: no node could do anything with it.
+        If it is no message that a connection may carry.
     """
     if type(text) is tuple and len(text) == 2:
         group, message = text

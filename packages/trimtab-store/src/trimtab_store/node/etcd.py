@@ -57,7 +57,7 @@ Answer = TypeVar("Answer")
 
 
 class KeyValue(NamedTuple):
-    """A key with its value, and the revisions of the store at which it was made and last changed."""
+    """A key with its value, and the revisions of its creation and last change."""
 
     key: bytes
     value: bytes
@@ -66,23 +66,23 @@ class KeyValue(NamedTuple):
 
 
 class CompactedError(ConnectError):
-    """A watch cannot go on where it ended: what happened since must be read."""
+    """A watch cannot continue; the events since its end must be read."""
 
 
 class EtcdClient:
-    """Calls with a time limit to one member after another, and watches.
+    """Calls to the members of an etcd cluster, with a time limit, and watches.
 
-    A call that fails may have been carried out. The next one goes to the next member, and so does the watch:
-    a member that is cut off from the others keeps its connections, and tells nothing.
+    A failed call may have been carried out. The next call goes to the next member, and so does the watch: a
+    member that is cut off from the others keeps its connections, and reports nothing.
 
     Parameters
     ----------
     endpoints
-        Of all members, each `host:port`.
+        All members, each `host:port`.
     first
-        Which one is asked first.
+        Index of the member that is called first.
     timeout_seconds
-        Of one call.
+        Time limit of one call.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class EtcdClient:
         Raises
         ------
         ConnectError
-            If no answer came in time: whether it was carried out is not known, and it may be later.
+            If no answer came in time. The transaction may have been carried out, or may be later.
         """
         # aetcd walks over both lists without asking whether there is one.
         found: tuple[bool, list[Any]] = await self._call(
@@ -147,9 +147,9 @@ class EtcdClient:
         await self._call(lambda client: client.put(key, value))
 
     async def range(self, start: bytes, end: bytes) -> tuple[int, list[KeyValue]]:
-        """The revision of the store, and keys from one up to another, that one left out, in their order.
+        """The revision of the store, and the keys from `start` up to `end`, exclusive, in their order.
 
-        No older than the call (a linearizable read); errors as in `transact`.
+        The read is linearizable; errors as in `transact`.
         """
         found = await self._call(lambda client: client.get_range(start, end))
         return found.header.revision, [pair(one) for one in sorted(found.kvs, key=lambda one: one.key)]
@@ -166,7 +166,7 @@ class EtcdClient:
         return answer
 
     def _turn(self, at: int, error: Exception) -> str:
-        """Go on with the next member; a sentence on why."""
+        """Continue with the next member; the reason as a sentence."""
         what = str(error) or f"no answer in {self._timeout:g} s"
         remedy = next((then for said, then in REMEDIES.items() if said in what), DOWN)
         told = f"etcd at {self._endpoints[at]} fails ({what}): {remedy}"
@@ -190,12 +190,12 @@ class EtcdClient:
     # ------------------------------------------------------------ watches
 
     async def watch(self, prefix: bytes, revision: int) -> AsyncIterator[KeyValue]:
-        """What is put under a prefix from a revision on, until the watch breaks.
+        """New values under a prefix from a revision on, until the watch breaks.
 
         Raises
         ------
-        HistoryLostError
-            If the store does not know any more what happened since that revision.
+        CompactedError
+            If the store no longer has the events since that revision.
         ConnectError
             If the member cannot be reached.
         """
@@ -218,33 +218,34 @@ class EtcdClient:
 
 
 def pair(found: Any) -> KeyValue:
-    """A pair out of whatever aetcd calls one."""
+    """The key and value of an answer of aetcd."""
     return KeyValue(bytes(found.key), bytes(found.value), found.create_revision, found.mod_revision)
 
 
 StoreRead = EntriesRead | GroupSnapshot
 """A part of a log as it is read from etcd."""
 PAGE_SLOTS: Final = 64
-"""Read at once: a batch has 128 KiB at most, or so."""
+"""Number of slots of one read; a batch has about 128 KiB at most."""
 CHUNK_BYTES: Final = 512 << 10
-"""Of a snapshot; etcd takes 1.5 MiB at once."""
+"""Size of a piece of a snapshot; etcd accepts 1.5 MiB."""
 RETRY_SECONDS: Final = 0.2
 
 
 class EtcdLog:
-    """What the core asks of the store, carried out; what happens there, told.
+    """Carries out requests of the core to the store, and reports events.
 
-    Slot N of group G is the key `/trimtab/CLUSTER/G/N`, N in 20 digits; G of the token is -1. The state of a
-    group after a slot lies in pieces under `/trimtab-snapshots/CLUSTER/G/`, which nobody watches, and
-    `/trimtab/CLUSTER/G/snapshot` says which they are. All values are frames with a CRC.
+    Slot N of group G is the key `/trimtab/CLUSTER/G/N`, N in 20 digits; G of the token is -1. The pieces of a
+    snapshot are under `/trimtab-snapshots/CLUSTER/G/`, which has no watch. `/trimtab/CLUSTER/G/snapshot`
+    names them. All values are frames with a CRC.
 
     Parameters
     ----------
     report
-        Takes a fact.
+        Called with each event.
     shared
-        What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask
-        one another does not do: nodes that cannot reach each other write the same logs.
+        The settings that all nodes must have in common. The first node writes them to
+        `/trimtab-settings/CLUSTER`. Comparing settings between nodes is not enough: nodes that cannot reach
+        each other write the same logs.
     """
 
     def __init__(
@@ -266,14 +267,14 @@ class EtcdLog:
         self._keeping = asyncio.Lock()
 
     async def start(self) -> dict[int, list[StoreRead]]:
-        """Group to what its log holds; waits for etcd as long as it takes.
+        """The content of the log of each group. Waits for etcd as long as needed.
 
         Raises
         ------
         NodeError
-            If what stands there is none of ours.
+            If a value is not of this format.
         InputError
-            If the nodes that use these logs go by other settings.
+            If the nodes that use these logs have other settings.
         """
         while True:
             try:
@@ -284,7 +285,7 @@ class EtcdLog:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _agree(self) -> None:
-        """Write down what this node goes by, or compare it with what stands there."""
+        """Write the settings of this node, or compare them with those stored."""
         does, key = self._client.does, f"/trimtab-settings/{self._cluster}".encode()
         made, answers = await self._client.transact(
             [does.create(key) == 0], [does.put(key, encoded(self._shared))], [does.get(key)]
@@ -306,7 +307,7 @@ class EtcdLog:
             )
 
     async def run(self) -> None:
-        """Watch, for good; errors as in `start`."""
+        """Watch without end; errors as in `start`."""
         while True:
             try:
                 async for found in self._client.watch(self._prefix, self._revision + 1):
@@ -321,14 +322,14 @@ class EtcdLog:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel all requests in progress."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
     def submit(self, ask: StoreRequest) -> None:
-        """Begin to carry out an order; its outcome is told."""
+        """Start a request; its result is reported later."""
         group, asked = ask
         match asked:
             case CreateEntries():
@@ -399,7 +400,7 @@ class EtcdLog:
         return (await self._client.range(self._prefix, self._prefix + b"\0"))[0]
 
     async def _read(self, group: int, since: int) -> list[StoreRead]:
-        """What stands in the slots from one on, behind a snapshot if they are cut off there."""
+        """The slots from one on, behind a snapshot if they are cut off."""
         told: list[StoreRead] = []
         while True:
             until = self._key(group, since + PAGE_SLOTS)
@@ -425,7 +426,7 @@ class EtcdLog:
             self._reading.discard(group)
 
     async def _read_all(self) -> None:
-        """What a watch has missed."""
+        """Read the events that a watch has missed."""
         try:
             revision = await self._now()
             for group in self._groups:
@@ -438,7 +439,7 @@ class EtcdLog:
     # ------------------------------------------------------------ snapshots
 
     async def _snapshot(self, group: int, since: int) -> GroupSnapshot | None:
-        """The kept state of a group, if it goes as far as a slot."""
+        """The stored snapshot of a group, if it reaches a slot."""
         while True:
             head = self._head(group)
             _, found = await self._client.range(head, head + b"\0")
@@ -463,7 +464,9 @@ class EtcdLog:
         return self._states + f"{group}/{name}/{part:06d}".encode()
 
     async def _keep(self, group: int, request: StoreSnapshot) -> None:
-        """Put the pieces, and then all at once: name them, cut off the slots, remove older ones."""
+        """Store the pieces of a snapshot; then name them, cut off slots and remove older pieces in one
+        transaction.
+        """
         async with self._keeping:
             # Pieces that are left go with the next ones; the core has it kept again.
             with suppress(ConnectError):
@@ -501,7 +504,7 @@ def _value(key: bytes, value: bytes) -> Any:
     Raises
     ------
     NodeError
-        If it is none, or one that is not known here.
+        If it is no frame, or its message is unknown.
     """
     try:
         _, message = next(frames(memoryview(value)))

@@ -18,7 +18,7 @@ SECONDS: Final = 60.0
 
 
 class RateLimitedLogger:
-    """At most so many lines in so many seconds; the next one says how many were left out."""
+    """Writes a limited number of lines per time; the next line states how many were left out."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._since, self._reported, self._left_out = clock, float("-inf"), 0, 0
@@ -41,12 +41,12 @@ Subject = TypeVar("Subject", bound=Hashable)
 
 
 class HealthMonitor:
-    """Says when the node stood still, when nodes go by different maps, and when a group rests.
+    """Reports that the node stood still, that nodes use different maps, and that a group rests.
 
     Parameters
     ----------
     node
-        Its number.
+        The number of this node.
     """
 
     def __init__(self, node: int, settings: StoreSettings) -> None:
@@ -56,7 +56,9 @@ class HealthMonitor:
         self._logged: dict[str, tuple[Hashable, ...]] = {}
 
     def record_progress(self, now: float) -> None:
-        """The node does something, as it does each half of R at least: a longer pause is one of its own."""
+        """Note that the node runs. It does so every half R at least, so a longer pause is a stall of the
+        node.
+        """
         before, self._observed = self._observed, now
         if before is None or now - before <= self._settings.renewal_seconds:
             return
@@ -73,7 +75,7 @@ class HealthMonitor:
         )
 
     def compared(self, node: StoreNode) -> None:
-        """Another node may have said which map it has, or lost a group: once of each, as long as it is so."""
+        """Report other nodes' maps and lost groups, each once while it lasts."""
         version = node.maps.newest.version
         for other in self._new("disputed", node.maps.disputed_by):
             self._limited_log.log(
@@ -115,14 +117,14 @@ class HealthMonitor:
             )
 
     def _new(self, kind: str, found: Iterable[Subject]) -> list[Subject]:
-        """Those of which this was not so at the look before."""
+        """Those for which this was not so at the last call."""
         # Where a further version is disputed by the same node, it was not for a moment before.
         before, now = self._logged.get(kind, ()), tuple(found)
         self._logged[kind] = now
         return [one for one in now if one not in before]
 
     def lacks_map(self) -> None:
-        """No map is published in the store, as far as the node knows."""
+        """Report that the store has no published map, as far as this node knows."""
         self._limited_log.log(
             f"node {self._node} finds no preferred map in the store, and no transfer is made for lack of "
             "one: "
@@ -130,7 +132,9 @@ class HealthMonitor:
         )
 
     def rejoins(self, without_vote: list[str]) -> None:
-        """The node has no vote in some groups for a while already; or has one in all of them again."""
+        """Report that the node has had no vote in some groups for a while, or has one in all of them
+        again.
+        """
         if without_vote:
             groups = f"{len(without_vote)} group{'s' * (len(without_vote) > 1)}"
             self._limited_log.log(

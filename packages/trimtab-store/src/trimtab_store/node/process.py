@@ -50,10 +50,10 @@ from trimtab_store.node.health_monitor import HealthMonitor, RateLimitedLogger
 
 
 def chosen_clock() -> Callable[[], float]:
-    """Seconds since the machine started: asleep or not where the system counts so, else while it was awake.
+    """Seconds since the start of the machine, including sleep where the system counts it.
 
-    `time.monotonic` stands still on Linux while a machine is suspended: its node would be master of what
-    others have taken over long ago.
+    On Linux, `time.monotonic` stops while a machine is suspended. Its node would still count itself as master
+    after others have taken over.
     """
     try:
         boottime = time.CLOCK_BOOTTIME
@@ -73,23 +73,23 @@ TERMS_FILE: Final = "terms.json"
 def wait_for_old_terms(
     folder: Path, settings: StoreSettings, wait: Callable[[float], None] = time.sleep
 ) -> None:
-    """Wait as much longer as the terms of the last process were, and write down those of this one.
+    """Wait until the terms of the last process have expired, and write down the terms of this process.
 
-    A node that begins leaves everybody alone for one term, since it may have helped somebody to become master
-    just before. By settings that were changed meanwhile that would be over while the old term still runs:
-    with a majority started anew, one node after another, there would be a second master.
+    A node that starts makes nobody master for one term, since it may have helped a master shortly before.
+    With shorter terms this wait would end while the old term still runs. If a majority restarts node by node,
+    there would be a second master.
 
     Parameters
     ----------
     folder
-        Of the node's log, which this process has for itself.
+        Folder of the node's log, which this process has locked.
     wait
-        Takes seconds.
+        Called with the seconds to wait.
 
     Raises
     ------
     InputError
-        If what stands there cannot be read.
+        If the file of terms cannot be read.
     """
     path, own = (
         folder / TERMS_FILE,
@@ -188,12 +188,12 @@ class NodeProcess:
         )
 
     async def run(self) -> None:
-        """Serve until something fails or the task is cancelled.
+        """Serve until an error or a cancellation.
 
         Raises
         ------
         NodeError
-            If the log cannot be synced, or the address not be had.
+            If the log cannot be synced, or the address is in use.
         """
         try:
             await self._serve_all()
@@ -248,7 +248,7 @@ class NodeProcess:
         raise self._failure
 
     async def _rejoin(self) -> None:
-        """Say when a node that began without a vote has one; and after a lease without one, why."""
+        """Report when a node that started without a vote has one; and why not, after a lease without one."""
         until = lease_clock() + self._configuration.settings.lease_seconds
         told: list[str] = []
         without_vote = self._core.without_vote
@@ -262,13 +262,13 @@ class NodeProcess:
                 self._health.rejoins(without_vote)
 
     async def _expect_map(self) -> None:
-        """Say after a lease that no map is published: until then the node may be about to learn it."""
+        """Report after a lease that no map is published; before that the node may still learn it."""
         await asyncio.sleep(self._configuration.settings.lease_seconds)
         if not self._core.maps.newest.version:
             self._health.lacks_map()
 
     async def _watch(self, file: PreferredMapFile) -> None:
-        """See every new version of the preferred map."""
+        """Read every new version of the preferred map."""
         while True:
             try:
                 seen = file.changed()
@@ -279,7 +279,7 @@ class NodeProcess:
             await asyncio.sleep(MAP_SECONDS)
 
     def _process_event(self, fact: Event) -> None:
-        """Have the core take a fact in, and carry out its orders; the node ends if that fails half-way."""
+        """Pass an event to the core and carry out its effects. The node ends if that fails in between."""
         try:
             self._handle(fact)
         except Exception as error:
@@ -331,7 +331,7 @@ class NodeProcess:
         return None
 
     async def _sync(self) -> None:
-        """One sync for all that came while the last one ran."""
+        """Sync once for all writes that came during the last sync."""
         while True:
             await self._sync_requested.wait()
             self._sync_requested.clear()
@@ -357,7 +357,7 @@ class NodeProcess:
         self._limited_log.log(f"this node does not take part everywhere: {why}")
 
     async def _compact(self) -> None:
-        """Keep the log bounded, beside everything else."""
+        """Keep the log bounded while the node runs."""
         while True:
             await self._compaction_requested.wait()
             self._compaction_requested.clear()
