@@ -467,7 +467,7 @@ class ServiceWorld:
             self._later(ExecutionEnded(None, Outcome.REFUSED, reason="another trimtab holds the lease"))
             return
         self.numbers += 1
-        effect = self.rng.choices(list(Effect), [0.75, 0.1, 0.1, 0.05])[0]
+        effect = self.rng.choices(list(Effect), [0.8, 0.1, 0.1])[0]
         if self.calm:
             effect = Effect.HELPED
         self._effects[self.numbers], self._triggers[self.numbers] = effect, trigger

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trimtab.decide.events import BrokenLimit, Observed
 from trimtab.decide.state import Retry, State, Work
 from trimtab.decide.windows import opening_at
-from trimtab.model.policy import DAY, Mode, Policy, Trigger
+from trimtab.model.policy import DAY, HOUR, Mode, Policy, Trigger
 from trimtab.model.text import bytes_text, clock_text, counted, duration_text
 
 Settings = tuple[tuple[str, object], ...]
@@ -102,7 +102,8 @@ def _hard_limit(state: State, policy: Policy, now: float) -> Condition | None:
         return None
     rested = -inf if state.last_execution_at is None else state.last_execution_at
     at = max(now + (least - count) * policy.interval_seconds, rested + policy.hard_limit.rest_seconds)
-    settings: Settings = (("goals", ("theta",)), ("load", "peak" if in_forecast else "recent"))
+    aims = tuple((f"theta.{name}", policy.hard_limit.aim * limit) for name, limit in observed.limits)
+    settings: Settings = (("goals", ("theta",)), ("load", "peak" if in_forecast else "recent"), *aims)
     return Condition(Trigger.HARD_LIMIT, at, _limit_text(limits, in_forecast, count), settings)
 
 
@@ -144,7 +145,12 @@ def _drift(state: State, policy: Policy) -> Condition | None:
         f"{observed.worst_resource}, above {drift.begin:.0%} since {clock_text(state.drift_since)}; "
         f"a plan is made after {duration_text(drift.hold_seconds)}"
     )
-    return Condition(Trigger.DRIFT, at, reason, (("epsilon", drift.end), ("load", drift.load)))
+    settings: Settings = (
+        ("epsilon", drift.end),
+        ("load", drift.load),
+        ("recent_move_hours", drift.recent_move_seconds / HOUR),
+    )
+    return Condition(Trigger.DRIFT, at, reason, settings)
 
 
 def _names(brokers: dict[str, float]) -> str:

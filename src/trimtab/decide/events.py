@@ -53,6 +53,8 @@ class Observed:
         All brokers that the cluster lists or that hold replicas.
     worst_deviation, worst_resource, worst_broker
         The largest γ of all resources that are in use, and where.
+    limits
+        θ of each resource, as fractions of capacity.
     broken_limits
         Limits that are broken now, disk first.
     forecast_limits, forecast_error
@@ -72,6 +74,7 @@ class Observed:
     worst_deviation: float = 0.0
     worst_resource: str = ""
     worst_broker: str = ""
+    limits: tuple[tuple[str, float], ...] = ()
     broken_limits: tuple[BrokenLimit, ...] = ()
     forecast_limits: tuple[BrokenLimit, ...] = ()
     forecast_error: float = 1.0
@@ -191,8 +194,6 @@ class Effect(StrEnum):
     HELPED = "helped"
     NOTHING = "nothing"
     WORSE = "worse"
-    UNKNOWN = "unknown"
-    """The load itself has changed too much to compare."""
 
 
 @dataclass(frozen=True, slots=True)

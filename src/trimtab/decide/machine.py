@@ -343,7 +343,7 @@ class _Turn:
         if effect is Effect.HELPED:
             retries.pop(work.trigger, None)
             self._set(retries=retries)
-        elif effect is not Effect.UNKNOWN:
+        else:
             self._pause_trigger(work.trigger, f"execution {execution} had the effect `{effect.value}`")
         if effect is Effect.WORSE:
             self._set(

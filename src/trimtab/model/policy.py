@@ -80,12 +80,15 @@ class HardLimit:
         The forecast counts while its measured error is at most this share of the load.
     rest_seconds
         Time after an execution before this trigger fires again.
+    aim
+        The plan aims at this share of all limits, so that the next rise does not break one again.
     """
 
     mode: Mode = Mode.PROPOSE
     min_snapshots: Annotated[int, Meta(ge=1)] = 3
     max_forecast_error: Share = 0.20
     rest_seconds: Seconds = HOUR
+    aim: Share = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,8 @@ class Drift:
         Time above `begin` without a break before the trigger fires.
     rest_seconds
         Time after any execution before this trigger fires.
+    recent_move_seconds
+        Replicas that were moved within this time cost more to move again (`replicas.recent_move_hours`).
     load
         Load that the plan is made for: `recent`, `peak` or `forecast`.
     """
@@ -132,6 +137,7 @@ class Drift:
     end: Share = 0.10
     hold_seconds: Seconds = 4 * HOUR
     rest_seconds: Seconds = 12 * HOUR
+    recent_move_seconds: Seconds = DAY
     load: Literal["recent", "peak", "forecast"] = "forecast"
 
 

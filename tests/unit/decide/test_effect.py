@@ -1,39 +1,42 @@
-"""The effect of executions, by figures."""
+"""The effect of executions, by figures: the load of now without the moves, and with them."""
 
+import numpy as np
 import pytest
 
-from trimtab.decide.effect import Load, effect_of
+from trimtab.decide.effect import PlacementLoad, effect_of, placement_load
 from trimtab.decide.events import Effect
+from trimtab.model.load import imbalance
 
-BEFORE = Load(worst_deviation=0.40, peak_usage=0.70, mean_usage=0.50)
-EVEN = Load(0.10, 0.60, 0.50)
+BEFORE = PlacementLoad(worst_deviation=0.40, peak_usage=0.70)
 
 
 @pytest.mark.parametrize(
-    ("predicted", "after", "effect"),
+    ("after", "effect"),
     [
-        (EVEN, Load(0.12, 0.61, 0.50), Effect.HELPED),
-        (EVEN, Load(0.38, 0.70, 0.50), Effect.HELPED),
-        (EVEN, Load(0.39, 0.70, 0.50), Effect.NOTHING),
-        (EVEN, Load(0.45, 0.70, 0.50), Effect.NOTHING),
-        (EVEN, Load(0.46, 0.60, 0.50), Effect.WORSE),
-        (EVEN, Load(0.10, 0.76, 0.50), Effect.WORSE),
-        (EVEN, Load(0.46, 0.90, 0.63), Effect.UNKNOWN),
-        (Load(0.55, 0.84, 0.50), Load(0.55, 0.85, 0.50), Effect.HELPED),
-        (Load(0.55, 0.84, 0.50), Load(0.61, 0.85, 0.50), Effect.WORSE),
+        (PlacementLoad(0.10, 0.60), Effect.HELPED),
+        (PlacementLoad(0.38, 0.70), Effect.HELPED),
+        (PlacementLoad(0.39, 0.70), Effect.NOTHING),
+        (PlacementLoad(0.45, 0.70), Effect.NOTHING),
+        (PlacementLoad(0.46, 0.60), Effect.WORSE),
+        (PlacementLoad(0.10, 0.76), Effect.WORSE),
     ],
-    ids=[
-        "as predicted",
-        "2 points better",
-        "1 point better",
-        "5 points worse",
-        "6 points worse",
-        "peak 6 points higher",
-        "load 26 % higher",
-        "a predicted rise",
-        "a rise above the prediction",
-    ],
+    ids=["even", "2 points", "1 point", "5 points up", "6 points up", "peak 6 points up"],
 )
-def test_effect_by_figures(predicted: Load, after: Load, effect: Effect) -> None:
-    """Worse needs more than 5 points above both the load before and the prediction."""
-    assert effect_of(BEFORE, predicted, after)[0] is effect
+def test_effect_by_figures(after: PlacementLoad, effect: Effect) -> None:
+    """Worse needs more than 5 points, help at least 2."""
+    found, text = effect_of(BEFORE, after)
+    assert found is effect
+    assert text.startswith("the load of now without the moves: γ 0.40 and peak 70%; with them: γ ")
+
+
+def test_a_plan_for_a_limit_is_judged_by_the_peak_alone() -> None:
+    """The fewest moves below a limit may make other resources less even."""
+    assert effect_of(BEFORE, PlacementLoad(0.60, 0.60), peak_only=True)[0] is Effect.HELPED
+
+
+def test_resources_that_nobody_uses_do_not_count() -> None:
+    """The second resource is at 10 and 0 % of capacity, below the utilization that is balanced."""
+    load = np.array([[30.0, 10.0], [10.0, 0.0]])
+    measured = imbalance(load, np.full((2, 2), 100.0), np.ones(2, dtype=np.bool_), ("cpu", "disk"))
+    found = placement_load(measured, np.array([True, False]))
+    assert found == PlacementLoad(worst_deviation=0.5, peak_usage=0.3)

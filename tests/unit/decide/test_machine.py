@@ -84,7 +84,7 @@ class Service:
         )
         for _ in range(times):
             self.now += after
-            observed = Observed(self.now, 1.0, brokers, deviation, "cpu", "4")
+            observed = Observed(self.now, 1.0, brokers, deviation, "cpu", "4", (("disk", 0.8),))
             self.send(replace(observed, **other))  # type: ignore[arg-type]
             if any(not isinstance(one, Wait) for one in self.decisions):
                 break
@@ -114,7 +114,10 @@ def test_drift_fires_after_four_hours_and_plans_for_the_forecast() -> None:
     service.observe(deviation=0.31, times=100)
     assert service.now == 245 * MINUTE
     order = service.one(MakePlan)
-    assert (order.trigger, dict(order.settings)) == (Trigger.DRIFT, {"epsilon": 0.10, "load": "forecast"})
+    assert (order.trigger, dict(order.settings)) == (
+        Trigger.DRIFT,
+        {"epsilon": 0.10, "load": "forecast", "recent_move_hours": 24.0},
+    )
 
 
 def test_a_dip_below_the_threshold_restarts_the_count() -> None:
@@ -205,7 +208,7 @@ def test_a_broken_limit_needs_three_snapshots_and_asks_for_theta_only() -> None:
     order = service.one(MakePlan)
     assert (order.trigger, dict(order.settings)) == (
         Trigger.HARD_LIMIT,
-        {"goals": ("theta",), "load": "recent"},
+        {"goals": ("theta",), "load": "recent", "theta.disk": 0.76},
     )
 
 

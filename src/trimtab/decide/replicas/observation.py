@@ -50,6 +50,7 @@ def observed_of(
         worst_deviation=float(deviation[broker, resource]),
         worst_resource=RESOURCES[resource],
         worst_broker=str(snapshot.brokers.id[broker]),
+        limits=tuple(zip(RESOURCES, settings.theta, strict=True)),
         broken_limits=_broken(snapshot, now.usage, settings),
         forecast_limits=forecast,
         forecast_error=error,

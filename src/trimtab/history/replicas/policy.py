@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trimtab.decide.effect import Load, effect_of, load_of, predicted_load
+from trimtab.decide.effect import effect_of, placement_load
 from trimtab.decide.events import (
+    Approved,
     Decision,
+    Effect,
     EffectMeasured,
     Event,
     Execute,
@@ -22,6 +24,7 @@ from trimtab.decide.events import (
     PlanFailed,
     PlanMade,
     PlanSummary,
+    Propose,
     Resume,
     Stop,
 )
@@ -29,10 +32,10 @@ from trimtab.decide.machine import decide
 from trimtab.decide.replicas.observation import observed_of
 from trimtab.decide.state import State
 from trimtab.model.errors import PlanError
-from trimtab.model.policy import Mode, Policy
+from trimtab.model.policy import Mode, Policy, Trigger
 from trimtab.model.replicas.plan import Plan, ReplicaMove
 from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.replicas.snapshot import ReplicasSnapshot, with_load
 
 Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
 
@@ -63,7 +66,12 @@ def replayed_policy(policy: Policy, step_seconds: float) -> Policy:
 
 def settings_with(settings: ReplicasSettings, overrides: Sequence[tuple[str, object]]) -> ReplicasSettings:
     """Settings with those of an order to plan; one ε stands for all resources."""
-    changes: dict[str, Any] = dict(overrides)
+    changes: dict[str, Any] = {name: value for name, value in overrides if "." not in name}
+    theta = list(settings.theta)
+    for name, value in overrides:
+        if name.startswith("theta."):
+            theta[RESOURCES.index(name.partition(".")[2])] = float(str(value))
+    changes["theta"] = tuple(theta)
     if "epsilon" in changes:
         changes["epsilon"] = (changes["epsilon"],) * len(RESOURCES)
     if changes.get("goals") is not None:
@@ -89,10 +97,10 @@ class PolicyReplay:
         self._state = State()
         self._now = 0.0
         self._snapshot: ReplicasSnapshot | None = None
+        self._before: ReplicasSnapshot | None = None
         self._plan: Plan | None = None
-        self._load = self._before = Load(0.0, 0.0, 0.0)
         self._execution = 0
-        self._runs = False
+        self._runs = self._peak_only = False
         self._moves: list[ReplicaMove] = []
         self._done = (0, 0)
 
@@ -129,7 +137,6 @@ class PolicyReplay:
                 self._runs = False
                 self._send(ExecutionEnded(self._execution, Outcome.FINISHED, *self._done))
         observed = observed_of(snapshot, self.settings, now, forecast_errors)
-        self._load = load_of(snapshot.imbalance(), observed.worst_deviation)
         self._send(observed)
         return self._moves if self._runs else []
 
@@ -145,19 +152,39 @@ class PolicyReplay:
         match decision:
             case MakePlan(settings=settings):
                 self._make_plan(settings)
+            case Propose(digest=digest) if decision.ask:
+                self._send(Approved(digest, "replay"))
             case Execute() if self._plan is not None:
                 self._execution += 1
                 self._runs, self._moves, self._done = True, list(self._plan.moves), (0, 0)
-                self._before = self._load
+                self._before, self._peak_only = self._snapshot, decision.trigger is Trigger.HARD_LIMIT
                 self._send(ExecutionStarted(self._execution))
             case Stop():
                 self._runs = False
                 self._send(ExecutionEnded(self._execution, Outcome.STOPPED, *self._done))
             case Resume():
                 self._runs = True
-            case Measure(execution=number) if self._plan is not None:
-                predicted = predicted_load(self._plan.predicted.after, self._before)
-                self._send(EffectMeasured(number, *effect_of(self._before, predicted, self._load)))
+            case Measure(execution=number):
+                self._send(EffectMeasured(number, *self._effect()))
+
+    def _effect(self) -> tuple[Effect, str]:
+        """The load of now and of the hours to come, without and with the moves; the better effect counts."""
+        assert self._snapshot is not None
+        assert self._before is not None
+        old, loads = self._before.partitions, ("recent", "forecast")
+        found = []
+        for load in loads:
+            now = with_load(self._snapshot, load)
+            before, after = now.imbalance(old.replicas, old.leader), now.imbalance()
+            is_used = ~(after.mean < self.settings.min_utilization)
+            found.append(
+                effect_of(
+                    placement_load(before, is_used),
+                    placement_load(after, is_used),
+                    peak_only=self._peak_only,
+                )
+            )
+        return min(found, key=lambda one: list(Effect).index(one[0]))
 
     def _make_plan(self, settings: Sequence[tuple[str, object]]) -> None:
         assert self._snapshot is not None

@@ -11,7 +11,6 @@ import pytest
 from support.replays import course, move
 from trimtab.history.replicas.policy import replayed_policy, settings_with
 from trimtab.history.replicas.replay import PlanningScenario, ScenarioTrace, trace_scenario
-from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Verdict
 from trimtab.model.policy import Drift, HardLimit, Mode, Policy
 from trimtab.model.replicas.plan import ReplicaMoveKind
@@ -32,12 +31,10 @@ class FakePlanner:
 
     def __call__(self, snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Any:
         self.settings.append(settings)
-        after = ImbalanceSummary({}, {"cpu": 0.1}, {"cpu": 0.25})
         return SimpleNamespace(
             verdict=self.verdict,
             moves=(move(ReplicaMoveKind.REPLICA, 0, 1, 3),),
             cost=SimpleNamespace(bytes=1, leader_moves=0),
-            predicted=SimpleNamespace(after=after),
             problems=(),
         )
 
@@ -57,6 +54,7 @@ def test_drift_plans_once_for_the_forecast_and_then_rests() -> None:
     assert found.copied_bytes.tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
     assert planner.settings[0].epsilon == (0.10, 0.10, 0.10, 0.10)
     assert planner.settings[0].load == "forecast"
+    assert planner.settings[0].recent_move_hours == 24
 
 
 def test_a_trigger_in_mode_observe_makes_no_plan() -> None:
@@ -82,6 +80,7 @@ def test_a_broken_limit_asks_for_theta_only() -> None:
     assert found.plans.tolist()[:2] == [1, 0]
     assert "theta" in planner.settings[0].goals
     assert "epsilon" not in planner.settings[0].goals
+    assert planner.settings[0].theta == pytest.approx((0.76,) * 4)
 
 
 @pytest.mark.parametrize(("interval", "count"), [(300.0, 1), (900.0, 3), (60.0, 1)])
@@ -92,8 +91,9 @@ def test_numbers_of_snapshots_are_scaled_to_the_step(interval: float, count: int
     assert policy.interval_seconds == STEP_SECONDS
 
 
-def test_one_epsilon_stands_for_all_resources() -> None:
-    """Orders to plan name settings as `--set` does."""
-    found = settings_with(ReplicasSettings(), (("epsilon", 0.1), ("max_bytes", 7)))
+def test_orders_to_plan_name_settings_as_set_does() -> None:
+    """One ε stands for all resources; θ is given by resource."""
+    found = settings_with(ReplicasSettings(), (("epsilon", 0.1), ("max_bytes", 7), ("theta.disk", 0.7)))
     assert found.epsilon == (0.1, 0.1, 0.1, 0.1)
+    assert found.theta == (0.8, 0.7, 0.8, 0.8)
     assert found.max_bytes == 7
