@@ -27,7 +27,7 @@ class PlacementLoad:
 
     @property
     def text(self) -> str:
-        """Both figures for people."""
+        """Both figures as text for people."""
         return f"γ {self.worst_deviation:.2f} and peak {self.peak_usage:.0%}"
 
 

@@ -29,12 +29,12 @@ def test_effect_by_figures(after: PlacementLoad, effect: Effect) -> None:
     assert text.startswith("the load of now without the moves: γ 0.40 and peak 70%; with them: γ ")
 
 
-def test_a_plan_for_a_limit_is_judged_by_the_peak_alone() -> None:
+def test_only_the_peak_counts_for_a_plan_for_a_limit() -> None:
     """The fewest moves below a limit may make other resources less even."""
     assert effect_of(BEFORE, PlacementLoad(0.60, 0.60), peak_only=True)[0] is Effect.HELPED
 
 
-def test_resources_that_nobody_uses_do_not_count() -> None:
+def test_unused_resources_do_not_count() -> None:
     """The second resource is at 10 and 0 % of capacity, below the utilization that is balanced."""
     load = np.array([[30.0, 10.0], [10.0, 0.0]])
     measured = imbalance(load, np.full((2, 2), 100.0), np.ones(2, dtype=np.bool_), ("cpu", "disk"))
