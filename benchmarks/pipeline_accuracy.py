@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet
 from results import write_result
 
+from demos.accuracy import bytes_by_partition, compare_measures, ticks_between
 from demos.replicas import CLUSTER, LIVE_BYTES, balanced_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition, compare_measures, ticks_between
 from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.workload import skewed

@@ -77,8 +77,8 @@ def test_files_for_source_checkouts_are_not_packaged(run: Run) -> None:
     packed = run("python", "-c", where).stdout.split()
     assert len(packed) > 100
     assert not [path for path in packed if "demos" in path or "kill_test" in path or "/simulate" in path]
-    for command in ("demo", "simulate"):
-        assert "needs a source checkout" in _refused(run, command)
+    for words in (["demo"], ["simulate"], ["pipeline", "accuracy", "."]):
+        assert "needs a source checkout" in _refused(run, *words)
 
 
 def test_the_command_is_there(run: Run) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from demos.accuracy import traffic_between
 from support.chains import deviation, require_deviations
 from trimtab.lab.sandbox.load import SandboxLoad
-from trimtab.lab.sandbox.truth import traffic_between
 from trimtab.systems.pulsar.admin import PulsarAdmin
 
 

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
 # Plain help: the coloured one costs as much time again as everything else.
@@ -44,24 +43,13 @@ def _program(module: str) -> Callable[[], typer.Typer]:
     return load
 
 
-EXAMPLES: Final = Path(__file__).parents[3] / "examples"
-"""Packages of a source checkout; an installed trimtab does not have them."""
-
-
 def _example(command: str, package: str) -> Callable[[], typer.Typer]:
-    """The `app` of a package in `EXAMPLES`; it raises `SandboxError` if there is no such package."""
+    """The `app` of a package in `examples`, which only a source checkout has."""
 
     def load() -> typer.Typer:
-        if not (EXAMPLES / package / "command.py").is_file():
-            from trimtab.model.errors import SandboxError
+        from trimtab.cli.commands import import_example
 
-            raise SandboxError(
-                f"trimtab {command} needs a source checkout of trimtab: {EXAMPLES / package} does not exist. "
-                "Get the sources of trimtab, run make demo in their folder, and use its .venv/bin/trimtab"
-            )
-        if str(EXAMPLES) not in sys.path:
-            sys.path.append(str(EXAMPLES))
-        app: typer.Typer = import_module(f"{package}.command").app
+        app: typer.Typer = import_example(command, f"{package}.command").app
         return app
 
     return load

@@ -8,13 +8,16 @@ that help and completion import nothing heavy. Options that a balancer or a syst
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from trimtab.balancers import BALANCERS, Balancer, LazyImport, Option
+from trimtab.balancers import BALANCERS, Balancer, Option
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.balancers.clusters import ENVIRONMENT_VARIABLE, examples
 from trimtab.balancers.systems import LARGE_JOB as LARGE_JOB
@@ -26,6 +29,31 @@ from trimtab_common.errors import InputError
 if TYPE_CHECKING:
     from trimtab.cli.context import CommandContext
     from trimtab_common.settings import Overrides
+
+
+EXAMPLES: Final = Path(__file__).parents[3] / "examples"
+"""Packages of a source checkout; an installed trimtab does not have them."""
+
+
+def import_example(command: str, module: str) -> ModuleType:
+    """A module of a package in `EXAMPLES`.
+
+    Raises
+    ------
+    SandboxError
+        If this is an installed trimtab, which does not have it.
+    """
+    path = EXAMPLES.joinpath(*module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        from trimtab.model.errors import SandboxError
+
+        raise SandboxError(
+            f"trimtab {command} needs a source checkout of trimtab: {path} does not exist. "
+            "Get the sources of trimtab, run make demo in their folder, and use its .venv/bin/trimtab"
+        )
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    return import_module(module)
 
 
 LAKE = typer.Option(
@@ -300,12 +328,12 @@ def accuracy(
         None, "--figure", help="Draw measured against true figures, SVG or PNG."
     ),
 ) -> None:
-    """Compare the tables of every partition and broker with the actual load of a load generator."""
-    # By name: the lab stands above the command line.
-    accuracy: LazyImport[Callable[..., None]] = LazyImport(
-        "trimtab.lab.sandbox.kafka.accuracy:print_accuracy"
-    )
-    accuracy()(folder, cluster, lake_path(lake), as_json, figure)
+    """Compare the tables of every partition and broker with the actual load of a load generator.
+
+    Needs a source checkout of trimtab.
+    """
+    body = import_example("pipeline accuracy", "demos.accuracy")
+    body.print_accuracy(folder, cluster, lake_path(lake), as_json, figure)
 
 
 def status(

@@ -181,17 +181,3 @@ def read_truth(folder: Path) -> Iterator[TruthTick]:
             for line in lines:
                 if line.endswith("\n"):
                     yield msgspec.json.decode(line, type=TruthTick)
-
-
-def traffic_between(
-    ticks: Iterator[TruthTick] | list[TruthTick], begin: float, end: float
-) -> dict[str, dict[str, Traffic]]:
-    """The traffic of each client in the ticks that lie wholly between two times, by client and partition."""
-    totals: dict[str, dict[str, Traffic]] = {}
-    for tick in ticks:
-        if begin <= tick.at and tick.at + tick.seconds <= end:
-            done = totals.setdefault(tick.client, {})
-            for key, part in tick.done.items():
-                before = done.get(key, Traffic(0, 0))
-                done[key] = Traffic(before.records + part.records, before.bytes + part.bytes)
-    return totals

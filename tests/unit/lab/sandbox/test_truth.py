@@ -1,7 +1,8 @@
 """What a load did, read back while it is still being written."""
 
+from demos.accuracy import traffic_between
 from trimtab.lab.sandbox.load import failures_text, summarize
-from trimtab.lab.sandbox.truth import Traffic, TruthTick, read_truth, traffic_between
+from trimtab.lab.sandbox.truth import Traffic, TruthTick, read_truth
 
 TICKS = [
     TruthTick("producer", 9.5, 0.5, {"t:0": Traffic(1, 10)}, {"t:0": Traffic(1, 10)}, latency_p99_ms=3.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.files.store import Location
-from trimtab.lab.sandbox.truth import TruthTick, read_truth, traffic_between
+from trimtab.lab.sandbox.truth import Traffic, TruthTick, read_truth
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import Lake, instant, microseconds
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 
 Bytes = Mapping[tuple[str, int], float]
 """Bytes by (topic, partition)."""
+
+
+def traffic_between(
+    ticks: Iterator[TruthTick] | list[TruthTick], begin: float, end: float
+) -> dict[str, dict[str, Traffic]]:
+    """The traffic of each client in the ticks that lie wholly between two times, by client and partition."""
+    totals: dict[str, dict[str, Traffic]] = {}
+    for tick in ticks:
+        if begin <= tick.at and tick.at + tick.seconds <= end:
+            done = totals.setdefault(tick.client, {})
+            for key, part in tick.done.items():
+                before = done.get(key, Traffic(0, 0))
+                done[key] = Traffic(before.records + part.records, before.bytes + part.bytes)
+    return totals
 
 
 @dataclass(frozen=True, eq=False)

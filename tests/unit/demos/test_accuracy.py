@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from demos.accuracy import MeasureComparison, compare_measures, ticks_between
 from hand_written_tables import lake_with
-from trimtab.lab.sandbox.kafka.accuracy import MeasureComparison, compare_measures, ticks_between
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
