@@ -285,9 +285,9 @@ class Sandbox(Generic[State, NodeT, Key]):
                 )
             time.sleep(0.1)
 
-    @abstractmethod
     def _nodes(self) -> Collection[NodeT]:
-        """All declared nodes, with those that the brokers depend on."""
+        """All declared processes, with those that the brokers depend on."""
+        return self._declared.values()
 
     def require_running(self) -> None:
         """Make sure that no node has ended by itself.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,9 +158,6 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
     @property
     def _declared(self) -> dict[int, KafkaNode]:
         return {node.id: node for node in self.state.nodes}
-
-    def _nodes(self) -> Collection[KafkaNode]:
-        return self.state.nodes
 
     def _title(self, node: KafkaNode) -> str:
         return f"Kafka node {node.id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -330,10 +330,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
 
     @property
     def _declared(self) -> dict[int, StoreNodeProcess]:
-        return {node.id: node for node in self._nodes()}
-
-    def _nodes(self) -> Collection[StoreNodeProcess]:
-        return (*self.state.nodes, *self.state.members)
+        return {node.id: node for node in (*self.state.nodes, *self.state.members)}
 
     def _title(self, node: StoreNodeProcess) -> str:
         return f"node {node.id}" if node.role == "node" else f"member {node.id} of etcd"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,9 +167,6 @@ class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
     @property
     def _declared(self) -> dict[int, QueuesNode]:
         return {node.id: node for node in self.state.nodes}
-
-    def _nodes(self) -> Collection[QueuesNode]:
-        return self.state.nodes
 
     def _title(self, node: QueuesNode) -> str:
         return "the server of queues" if node.id == SERVER_ID else f"worker {node.id}"
