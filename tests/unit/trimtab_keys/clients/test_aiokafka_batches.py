@@ -1,4 +1,4 @@
-"""A delivery time-out for aiokafka's producer, on its own accumulator and without a broker."""
+"""The delivery time-out of aiokafka's producer, on its own accumulator and without a broker."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ NODE = 1
 
 
 class Cluster:
-    """All partitions have one leader."""
+    """A cluster in which one node leads all partitions."""
 
     def leader_for_partition(self, _: TopicPartition) -> int:
-        """It is there."""
+        """The node that leads every partition."""
         return NODE
 
 
 class Place:
-    """A producer's accumulator and numbers, after it was given its first id."""
+    """The accumulator and the transaction manager of a producer that has an id."""
 
     def __init__(self) -> None:
         self.numbers = TransactionManager(None, 60_000)
@@ -42,23 +42,23 @@ class Place:
         self.made = DeadlineAccumulator.of(producer, 120.0)
 
     async def sent(self) -> asyncio.Future[Any]:
-        """A record is waiting to be sent."""
+        """Add a record that waits to be sent."""
         future: asyncio.Future[Any] = await self.own.add_message(PARTITION, b"k", b"v", 1.0)
         return future
 
     def drained(self) -> Any:
-        """The batch that goes into the next request, if there is one."""
+        """The batch of the next request, or None."""
         nodes, _ = self.own.drain_by_nodes(set())
         return nodes[NODE][PARTITION] if nodes else None
 
     def aged(self, seconds: float) -> None:
-        """What waits has waited for so long."""
+        """Make the waiting batches this much older."""
         for batch in self.own._batches[PARTITION]:
             batch._ctime -= seconds
 
 
 def run(story: Callable[[Place], Awaitable[None]]) -> None:
-    """Run one in a loop of its own, in which nothing goes wrong unseen."""
+    """Run a story in a new event loop, and check that no error was reported there."""
     wrong: list[Any] = []
 
     async def told() -> None:
@@ -71,13 +71,13 @@ def run(story: Callable[[Place], Awaitable[None]]) -> None:
 
 
 def number(batch: Any) -> tuple[int, int]:
-    """The producer's id and the first number of a batch, out of its bytes."""
+    """The producer id and the first sequence number of a batch, from its bytes."""
     data = bytes(batch.get_data_buffer())
     return int.from_bytes(data[43:51], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True)
 
 
 def test_a_young_batch_is_sent_as_usual() -> None:
-    """Though its leader took longer than a request may."""
+    """It is sent although its leader took longer than the time-out of a request."""
 
     async def story(place: Place) -> None:
         await place.sent()
@@ -88,7 +88,7 @@ def test_a_young_batch_is_sent_as_usual() -> None:
 
 
 def test_an_expired_batch_is_not_sent() -> None:
-    """It was never numbered, so that the next takes its number."""
+    """It has no number yet, so the next batch takes that number."""
 
     async def story(place: Place) -> None:
         old = await place.sent()
@@ -102,7 +102,7 @@ def test_an_expired_batch_is_not_sent() -> None:
 
 
 def test_an_expired_batch_is_not_resent_and_numbers_restart() -> None:
-    """It may have been appended: the broker's next expected number is unknown."""
+    """The broker may have appended it, so the next expected number is unknown."""
 
     async def story(place: Place) -> None:
         old = await place.sent()
@@ -127,7 +127,7 @@ def test_an_expired_batch_is_not_resent_and_numbers_restart() -> None:
 
 
 def test_numbers_restart_after_a_rejected_batch() -> None:
-    """Its number is missing at the broker, which would refuse all later ones of the partition."""
+    """The broker lacks its number, and would reject all later batches of the partition."""
 
     async def story(place: Place) -> None:
         refused = await place.sent()
@@ -142,7 +142,7 @@ def test_numbers_restart_after_a_rejected_batch() -> None:
 
 
 def test_an_expired_batch_fails_although_the_sender_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for an id, or for an answer; flushes and closing wait for it."""
+    """The sender waits for an id or an answer; flush and close wait for the batch."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
 
     async def story(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Marks and effects are kept together, or not at all."""
+"""Marks and effects are stored together, or not at all."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ from trimtab_keys.clients.checkpoints import (
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_a_transaction_that_fails_leaves_nothing(kind: str) -> None:
-    """Neither new marks nor changes of old ones."""
+    """It leaves neither new marks nor changes of old ones."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     marks: CheckpointStore = (
         InMemoryCheckpointStore() if kind == "memory" else SqliteCheckpointStore(connection)
@@ -46,7 +46,7 @@ def test_old_checkpoints_are_deleted_on_request() -> None:
 
 
 def test_names_reveal_nothing_of_a_key() -> None:
-    """They are as long for any key, and differ for any part."""
+    """Names have the same length for any key, and differ for any part."""
     names = {mark_name("id", "g", "p", key, 1) for key in (b"a", b"b", b"k" * 1_000_000)}
     assert {len(name) for name in names} == {16}
     assert len(names | {mark_name("id", "g", "p", b"a", 2)}) == 4

@@ -1,4 +1,4 @@
-"""What a client's own settings may not be, since order rests on it."""
+"""Settings of clients that would break the order of keys."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ FOLLOWING = RoutingConfig({}, ordering=OrderingConfig(delivery_seconds=10, gap_s
 
 @pytest.mark.parametrize("acks", ["all", -1, "-1"])
 @pytest.mark.parametrize("idempotent", [True, "true"])
-def test_a_producer_that_keeps_its_promises_is_taken(acks: object, idempotent: object) -> None:
-    """In the terms of each client; a delivery time-out may have the stated value, or less."""
+def test_producer_settings_that_keep_order_are_accepted(acks: object, idempotent: object) -> None:
+    """Each client's spelling is accepted; the delivery time-out may be as long as the limit, or shorter."""
     for delivery_ms in (1.0, 10_000.0):
         check_producer_config(acks, idempotent, delivery_ms, None, None, FOLLOWING)
 
@@ -35,23 +35,23 @@ def test_a_producer_that_keeps_its_promises_is_taken(acks: object, idempotent: o
         ("all", True, 10_001, "the delivery time-out is 10.001 s, expected 10 s .delivery_seconds. or less"),
     ],
 )
-def test_a_producer_that_does_not_is_refused(
+def test_producer_settings_that_break_order_are_rejected(
     acks: object, idempotent: object, delivery_ms: float, told: str
 ) -> None:
-    """With the setting, what it is, and what it must be."""
+    """The error names the setting, its value and the expected value."""
     with pytest.raises(SettingsError, match=f"^{told}"):
         check_producer_config(acks, idempotent, delivery_ms, None, None, FOLLOWING)
 
 
-def test_a_transaction_is_refused() -> None:
-    """Consumers would wait for what it takes back."""
+def test_a_transactional_producer_is_rejected() -> None:
+    """Consumers would wait for records that an aborted transaction took back."""
     told = "^transactional_id is 'payments', expected none: consumers would wait gap_seconds for .*; leave it"
     with pytest.raises(SettingsError, match=told):
         check_producer_config("all", True, 1000, "payments", None, FOLLOWING)
 
 
-def test_a_partitioner_that_places_keys_elsewhere_is_refused() -> None:
-    """Their older records still wait where it put them."""
+def test_a_partitioner_that_places_keys_elsewhere_is_rejected() -> None:
+    """Older records of a key still wait in the partition of the other partitioner."""
     told = (
         "^partitioner is fnv1a, expected murmur2_random with confluent-kafka .*; set it for a new topic, or"
     )
@@ -61,7 +61,7 @@ def test_a_partitioner_that_places_keys_elsewhere_is_refused() -> None:
 
 @pytest.mark.parametrize("auto_commit", [False, "false"])
 @pytest.mark.parametrize("reset", ["earliest", "smallest", "beginning"])
-def test_a_consumer_that_keeps_its_promises_is_taken(auto_commit: object, reset: object) -> None:
+def test_consumer_settings_that_keep_order_are_accepted(auto_commit: object, reset: object) -> None:
     """In the terms of each client."""
     check_consumer_config(auto_commit, reset)
 
@@ -75,7 +75,9 @@ def test_a_consumer_that_keeps_its_promises_is_taken(auto_commit: object, reset:
         (False, "none", "auto.offset.reset is 'none', expected 'earliest'"),
     ],
 )
-def test_a_consumer_that_does_not_is_refused(auto_commit: object, reset: object, told: str) -> None:
+def test_consumer_settings_that_lose_records_are_rejected(
+    auto_commit: object, reset: object, told: str
+) -> None:
     """Commits would include unprocessed records, or records be skipped silently."""
     with pytest.raises(SettingsError, match=f"^{told}"):
         check_consumer_config(auto_commit, reset)
@@ -103,8 +105,10 @@ def any_partition(key: bytes | None, all_partitions: list[int], available: list[
         (aiokafka, {"partitioner": any_partition}, "partitioner is any_partition, expected"),
     ],
 )
-def test_a_client_is_refused_before_it_connects(module: Any, config: dict[str, Any], told: str) -> None:
-    """Of confluent-kafka's producer this stands in its own tests."""
+def test_settings_are_checked_before_a_client_connects(
+    module: Any, config: dict[str, Any], told: str
+) -> None:
+    """The tests of confluent-kafka's producer check the same for that client."""
     with pytest.raises(SettingsError, match=f"^{told}"):
         module.Producer(
             "orders", FOLLOWING, bootstrap_servers="localhost:1", request_timeout_ms=1000, **config
@@ -112,7 +116,9 @@ def test_a_client_is_refused_before_it_connects(module: Any, config: dict[str, A
 
 
 @pytest.mark.parametrize("partitioner", [None, DefaultPartitioner(), StickyPartitioner()])
-def test_kafka_pythons_own_partitioners_are_taken(partitioner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_partitioners_of_kafka_python_are_accepted(
+    partitioner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They place keys by murmur2, as the order guard does."""
     given: dict[str, Any] = {}
     monkeypatch.setattr(KafkaProducer, "__init__", lambda self, **config: given.update(config))

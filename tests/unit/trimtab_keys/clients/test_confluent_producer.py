@@ -64,7 +64,7 @@ def test_a_program_with_another_partitioner_gets_an_error_at_its_start(
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "murmur2_random"])
-def test_both_partitioners_of_the_java_client_are_taken(
+def test_both_partitioners_of_the_java_client_are_accepted(
     partitioner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They differ in records without a key alone."""
@@ -80,7 +80,7 @@ def test_both_partitioners_of_the_java_client_are_taken(
         {"transactional.id": "payments"},
     ],
 )
-def test_a_producer_that_could_not_keep_order_is_refused(
+def test_settings_of_librdkafka_that_break_order_are_rejected(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In librdkafka's terms."""
@@ -183,7 +183,7 @@ def test_records_that_do_not_fit_a_batch_are_reported(monkeypatch: pytest.Monkey
         {"key": b"hot", "value": b"", "partition": "2"},
     ],
 )
-def test_of_a_batch_that_is_refused_nothing_is_sent(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_a_rejected_batch_is_sent(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the client has it, before the first."""
     batches = Batches(monkeypatch)
     told = batches.callback("all")
@@ -196,7 +196,7 @@ def test_of_a_batch_that_is_refused_nothing_is_sent(wrong: Any, monkeypatch: pyt
     assert batches.come_of_it() == [(COLD, b"0", COLD_AT, "all")]
 
 
-def test_a_batch_of_another_topic_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_gets_a_batch_of_another_topic_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """So is one with a partition of its own."""
     batches = Batches(monkeypatch)
     told = batches.callback("all")
@@ -206,7 +206,7 @@ def test_a_batch_of_another_topic_is_the_clients_own(monkeypatch: pytest.MonkeyP
     assert batches.come_of_it()[1:] == [(b"hot", b"1", 2, "all")]
 
 
-def test_all_that_a_plain_record_carries_reaches_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_arguments_of_a_plain_record_reach_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """By place, where the callback's alias stands between: not as the client's manual counts."""
     batches = Batches(monkeypatch)
     given: list[tuple[Any, ...]] = []
@@ -224,9 +224,7 @@ def test_all_that_a_plain_record_carries_reaches_the_client(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("key", [bytearray(b"hot"), 3, 2.5, [b"hot"]])
-def test_a_key_that_the_client_does_not_take_is_refused_by_it(
-    key: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_client_rejects_a_key_of_a_wrong_type(key: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number would come out as so many bytes of nothing."""
     batches = Batches(monkeypatch)
     with pytest.raises(TypeError, match="bytes-like object"):
@@ -364,7 +362,7 @@ def test_a_late_acknowledgement_is_reported_as_an_error(waited: bool, age_second
     assert list(sending._failures) == [(b"hot", stamp)] * (age_seconds > 120)
 
 
-def test_a_record_that_waited_for_its_route_is_as_old_as_its_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_age_of_a_record_includes_its_wait_for_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
     """The application's callback is called with either clock."""
     batches = Batches(monkeypatch)
     given: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""What the three clients are handed of a record whose headers hold another record's stamp."""
+"""Records whose headers contain the stamp of another record, as the three clients get them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def by_aiokafka(monkeypatch: pytest.MonkeyPatch) -> Send:
 
 
 def by_confluent(monkeypatch: pytest.MonkeyPatch) -> Send:
-    """A producer that never meets a broker."""
+    """A producer on confluent-kafka that never connects."""
     monkeypatch.setattr(confluent_module, "TableRouter", Led)
     made = confluent.Producer(
         "orders",
@@ -112,7 +112,9 @@ def by_confluent(monkeypatch: pytest.MonkeyPatch) -> Send:
 def test_a_copied_stamp_is_removed(
     client: Callable[[pytest.MonkeyPatch], Send], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a split key, of others, with a partition of its own, and to another topic."""
+    """The stamp is removed for a split key, for other keys, for an explicit partition, and for another
+    topic.
+    """
     send = client(monkeypatch)
     for _ in range(2):  # confluent-kafka's producer remembers keys
         trace, (name, data) = send("orders", b"split", None)
@@ -126,7 +128,7 @@ def test_a_copied_stamp_is_removed(
 
 
 def test_a_copied_stamp_enters_no_batch_of_aiokafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that the application builds goes past `send`."""
+    """The application builds a batch without calling `send`."""
     given: list[Any] = []
 
     class Builder:

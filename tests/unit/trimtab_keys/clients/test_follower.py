@@ -67,7 +67,7 @@ def test_tables_are_read_under_any_number_of_requests(monkeypatch: pytest.Monkey
     assert cast("Side", follower._side).closed
 
 
-def test_a_turn_is_taken_though_no_table_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_records_are_filled_although_no_table_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is filled in it; a topic of tables that is away must not leave places open."""
 
     class Away(Side):
@@ -203,7 +203,7 @@ def test_a_member_that_rejoined_is_reported_immediately() -> None:
     assert [one.member for one in side.heartbeats] == ["m1", "m2"]
 
 
-def test_heartbeats_that_are_too_rare_are_refused() -> None:
+def test_a_heartbeat_interval_above_the_limit_is_rejected() -> None:
     """A publisher waits for five of them before it considers a process gone."""
     with pytest.raises(
         SettingsError, match=r"RoutingConfig.heartbeat_interval_seconds is 30, expected 20 at most"

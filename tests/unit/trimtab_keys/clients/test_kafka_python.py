@@ -1,4 +1,4 @@
-"""What kafka-python's consumer does about its client on the way into a group."""
+"""How the consumer on kafka-python handles a client that is joining its group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab_keys.clients.kafka_python import JOIN_SECONDS, Consumer
 
 
 class Joining:
-    """As much of a client as a poll asks for; its coordinator forgets that it joins at each poll."""
+    """A client whose coordinator loses its join state at each poll."""
 
     def __init__(self, polls_until_joined: int) -> None:
         self._coordinator = self
@@ -20,11 +20,11 @@ class Joining:
         self.timeouts_ms: list[int] = []
 
     def request_rejoin(self) -> None:
-        """As the coordinator's own."""
+        """Note a request to join, like the coordinator of kafka-python."""
         self.rejoin_needed = True
 
     def poll(self, timeout_ms: int) -> dict[Any, Any]:
-        """Nothing comes, and without a reminder nothing goes on."""
+        """Return no records; the join advances only after a request."""
         self.timeouts_ms.append(timeout_ms)
         self._left -= self.rejoin_needed
         self.rejoining, self.rejoin_needed = self._left > 0, False
@@ -32,15 +32,15 @@ class Joining:
 
 
 class Waiting:
-    """As much of `OrderedConsumer` as a poll asks for."""
+    """The method of `OrderedConsumer` that a poll calls."""
 
     def poll_timeout(self, seconds: float) -> float:
-        """Something waits."""
+        """The short time-out while records wait."""
         return 0.005
 
 
 def polled(client: Joining) -> None:
-    """A step as far as its poll."""
+    """Run a step up to its poll."""
     consumer: Any = Consumer.__new__(Consumer)
     consumer.client, consumer.receiving = client, Waiting()
     for _ in range(4):
@@ -50,8 +50,8 @@ def polled(client: Joining) -> None:
             continue
 
 
-def test_a_client_that_joins_is_reminded_of_it_and_waited_for() -> None:
-    """kafka-python 3.0.12 forgets it where the leader of the group joins because partitions were added."""
+def test_a_poll_requests_the_join_again_and_waits_for_it() -> None:
+    """kafka-python 3.0.12 loses its join state if the group leader rejoins because partitions were added."""
     client = Joining(2)
     polled(client)
     assert not client.rejoining
@@ -63,7 +63,7 @@ def test_a_client_that_joins_is_reminded_of_it_and_waited_for() -> None:
 
 
 def test_the_client_still_has_its_join_state() -> None:
-    """The reminder goes by what is no part of its interface: another version may name it otherwise."""
+    """The retry uses private attributes of kafka-python, which another version may rename."""
     told = inspect.getsource(BaseCoordinator)
     assert "self.rejoining = True" in told
     assert "self.rejoining = False" in told

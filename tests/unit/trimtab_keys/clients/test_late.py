@@ -1,4 +1,4 @@
-"""An acknowledgement that comes after the delivery time-out is a failure, with kafka-python and aiokafka."""
+"""With kafka-python and aiokafka, an acknowledgement after the delivery time-out counts as a failure."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ STAMP = Stamp(1, (), 7)
 
 
 def in_time() -> float:
-    """Sent just now."""
+    """The time of a record sent just now."""
     return time.monotonic()
 
 
 def too_late() -> float:
-    """Sent before the process slept for some minutes."""
+    """The time of a record sent before the process slept for some minutes."""
     return time.monotonic() - 121
 
 
 def sending() -> OrderedProducer:
-    """Of a producer with the time-outs that are set by default."""
+    """A producer with the default time-outs."""
     return OrderedProducer(OrderedSender(3), "p", 1.0)
 
 
 def failures(one: OrderedProducer) -> list[tuple[bytes, Stamp]]:
-    """Places that will be filled."""
+    """Places of failed records, which will be filled."""
     return list(one._failures)
 
 
 def promised(one: OrderedProducer, since: float) -> tuple[FutureProduceResult, Any]:
-    """A batch of kafka-python and what the application is given for a record of it."""
+    """A batch of kafka-python, and the future that the application gets for a record of it."""
     batch = FutureProduceResult(TopicPartition("t", 0))
     record = FutureRecordMetadata(batch, 0, 1, None, 1, 1, 0)
     given = kafka_python._DeadlineFuture(record, one, since)
@@ -50,8 +50,8 @@ def promised(one: OrderedProducer, since: float) -> tuple[FutureProduceResult, A
     return batch, given
 
 
-def test_kafka_python() -> None:
-    """The future fails, and what was to be called of it is called."""
+def test_kafka_python_reports_a_late_acknowledgement_as_a_failure() -> None:
+    """The future fails, and its error callbacks are called."""
     for since, failed in ((in_time(), False), (too_late(), True)):
         one = sending()
         batch, given = promised(one, since)
@@ -69,7 +69,7 @@ def test_kafka_python() -> None:
 
 
 def test_kafka_python_fails_within_the_time_limit() -> None:
-    """And waits no longer than the limit."""
+    """The application waits no longer than its own time limit."""
     one = sending()
     batch, given = promised(one, in_time())
     with pytest.raises(KafkaTimeoutError, match="Timeout after waiting"):
@@ -82,7 +82,7 @@ def test_kafka_python_fails_within_the_time_limit() -> None:
 
 
 def awaited(since: float, end: Callable[[asyncio.Future[int], asyncio.Future[Any]], object]) -> Any:
-    """What aiokafka's application gets, and the failures, once the client's future has ended so."""
+    """The result for the application and the failures, once the future of the client has ended."""
 
     async def run() -> Any:
         one, of = sending(), asyncio.get_running_loop().create_future()
@@ -95,8 +95,8 @@ def awaited(since: float, end: Callable[[asyncio.Future[int], asyncio.Future[Any
     return asyncio.run(run())
 
 
-def test_aiokafka() -> None:
-    """The future fails; one that the application cancelled changes nothing of what becomes of the record."""
+def test_aiokafka_reports_a_late_acknowledgement_as_a_failure() -> None:
+    """The future fails; a future that the application cancelled does not change the fate of the record."""
     assert awaited(in_time(), lambda of, _: of.set_result(5)) == (5, [])
     found, filled = awaited(too_late(), lambda of, _: of.set_result(5))
     assert isinstance(found, TimeoutOfAiokafka)

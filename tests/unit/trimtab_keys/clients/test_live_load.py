@@ -94,7 +94,7 @@ def wait_for(caplog: pytest.LogCaptureFixture, words: str) -> None:
         time.sleep(0.01)
 
 
-def test_the_first_reading_is_there_when_it_is_made(cluster: Cluster) -> None:
+def test_the_constructor_returns_after_the_first_reading(cluster: Cluster) -> None:
     """Backlogs by the group's commits; all partitions are the hash's."""
     cluster.done[1] = 5
     seen = begun(cluster).load
@@ -170,7 +170,7 @@ def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
     assert caplog.text.count("no partition is added above max_partitions, 5") == 1
 
 
-def test_none_is_added_while_one_is_not_read_yet(cluster: Cluster) -> None:
+def test_no_partition_is_added_while_an_added_one_is_not_read(cluster: Cluster) -> None:
     """However long consumers take for it, and whichever client requests it."""
     load = begun(cluster)
     load.request_partition(3)
@@ -182,7 +182,7 @@ def test_none_is_added_while_one_is_not_read_yet(cluster: Cluster) -> None:
     assert len(cluster.offsets) == 4
 
 
-def test_one_that_another_producer_added_counts_as_well(cluster: Cluster) -> None:
+def test_a_partition_added_by_another_producer_counts(cluster: Cluster) -> None:
     """It is observed before one is added, and the time to the next starts with it."""
     cluster.members_have = None
     load = begun(cluster)
@@ -221,7 +221,7 @@ def test_a_client_that_does_not_know_all_partitions_is_ignored(cluster: Cluster)
     assert len(cluster.offsets) == 5, "only that client's knowledge was in the way"
 
 
-def test_none_is_added_without_leave(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_partition_is_added_by_default(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     """By default no partition is added to any topic."""
     load = begun(cluster, max_partitions=0)
     load.request_partition(3)
@@ -243,7 +243,7 @@ def test_a_recreated_topic_is_another_one(cluster: Cluster) -> None:
     assert load.load.backlog == [10, 0], "what the group had done of the old topic is of no account"
 
 
-def test_the_base_may_be_that_of_before(cluster: Cluster) -> None:
+def test_the_base_may_be_the_number_before_an_addition(cluster: Cluster) -> None:
     """Of a topic to which a partition was added; the last holds records."""
     assert begun(cluster, base=2).load.in_use == 3
     assert begun(cluster, base=2).load.base == 2
@@ -314,7 +314,7 @@ def test_brokers_that_do_not_answer_are_not_waited_for_without_end() -> None:
         ({"max_partitions": -1}, r"max_partitions is -1, expected 0 \(never add\) or more"),
     ],
 )
-def test_settings_out_of_their_range_are_refused(given: dict[str, Any], told: str) -> None:
+def test_load_settings_out_of_range_are_rejected(given: dict[str, Any], told: str) -> None:
     """With the setting, its value and what is expected."""
     with pytest.raises(SettingsError, match=rf"^LoadSettings\.{told}"):
         LoadConfig({}, **{"topic": "t", "group": "g"} | given)

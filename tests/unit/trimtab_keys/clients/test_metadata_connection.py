@@ -1,4 +1,4 @@
-"""What is found in records that nobody has committed, on a consumer that is made up."""
+"""Searches among records that a group has not committed, on a simulated consumer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SEARCH = SearchStream(("p", b"hot", 1), 2, 4)
 
 
 def written(offset: int, header: bytes, key: bytes = b"hot") -> Written:
-    """A record with that header."""
+    """A record with this header."""
     return Written("t", 0, offset, key, [("another", b"forged"), (HEADER, header)])
 
 
 def stamped(offset: int, sequence: int, **other: Any) -> Written:
-    """A record of the stream, or of nearly that one."""
+    """A record of the stream, with one part changed or none."""
     given: dict[str, Any] = {"topic_id": "id", "producer": "p", "epoch": 1, "key": b"hot"} | other
     stamp = Stamp(given["epoch"], (), sequence)
     return written(offset, stamp_bytes(given["topic_id"], given["producer"], stamp), given["key"])
@@ -64,7 +64,7 @@ class Reader:
 
 
 def searched(records: list[Written], monkeypatch: pytest.MonkeyPatch, committed: int = 0) -> int | None:
-    """What a search finds in a partition of these records."""
+    """The result of a search in a partition with these records."""
 
     def reader(**config: Any) -> Reader:
         assert config["isolation_level"] == "read_committed", "what a transaction took back is nowhere"
@@ -77,8 +77,8 @@ def searched(records: list[Written], monkeypatch: pytest.MonkeyPatch, committed:
     return MetadataConnection({}, "t").search("g", SEARCH)
 
 
-def test_the_lowest_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of that stream, and of what is not committed."""
+def test_a_search_finds_the_lowest_missing_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only uncommitted records of the stream count."""
     records = [stamped(0, 2), stamped(1, 5), stamped(2, 4), stamped(3, 3), stamped(4, 1)]
     assert searched(records, monkeypatch) == 2
     assert searched(records, monkeypatch, committed=1) == 3

@@ -161,7 +161,7 @@ def test_a_record_resent_with_its_headers_takes_effect_again_and_blocks_nothing(
     assert headers[:-1] == [("trace", b"7")]
 
 
-def test_of_several_stamps_the_last_counts(receiving: OrderedConsumer, handled: list[object]) -> None:
+def test_the_last_of_several_stamps_counts(receiving: OrderedConsumer, handled: list[object]) -> None:
     """A program below the producer may add the old headers again: the stamp stands behind them."""
     first = stamped(Stamp(1, (), 1))
     receiving.received(0, 0, b"k", first, "first")

@@ -1,4 +1,4 @@
-"""What a producer does while its table changes, on a client that is made up."""
+"""A producer whose table changes, on a simulated client."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ STUCK_SECONDS = 20.0
 
 
 class Client:
-    """Keeps what it is asked."""
+    """A client that records its calls."""
 
     def __init__(self, known: int = 3, quiet: bool = False) -> None:
         self.quiet, self.known = quiet, known
@@ -53,7 +53,7 @@ def ends(partitions: Sequence[int]) -> dict[int, int]:
 
 
 def sending(switch_seconds: float = 30.0, retry_seconds: float = 0.05) -> OrderedProducer:
-    """Of a topic with three partitions."""
+    """A producer of a topic with three partitions."""
     guarding = OrderingConfig(switch_seconds=switch_seconds, run_records=1)
     made = OrderedProducer(OrderedSender(3, guarding), "p", retry_seconds)
     made.topic_id = "id"
@@ -77,7 +77,7 @@ def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
 
 
 def test_keys_without_a_stamp_are_known_until_routes_change() -> None:
-    """Who holds the lock may hand records of those to the client at once."""
+    """The holder of the lock may pass records of these keys to the client at once."""
     one, client = sending(), Client()
     turn, place, _ = one.begin(b"hot")
     one.end(turn)
@@ -92,7 +92,7 @@ def test_keys_without_a_stamp_are_known_until_routes_change() -> None:
 
 
 def test_only_keys_whose_route_changes_wait() -> None:
-    """What was placed before the change must be with the client before it is flushed."""
+    """Records placed before the change must reach the client before the flush."""
     one, client = sending(), Client()
     turn, _, _ = one.begin(b"hot")
     thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
@@ -109,7 +109,7 @@ def test_only_keys_whose_route_changes_wait() -> None:
 
 
 def test_a_send_waits_no_longer_than_its_limit() -> None:
-    """A flush without an end is given up, and the record follows the old table."""
+    """An endless flush is abandoned, and the record follows the old table."""
     one, client = sending(switch_seconds=0.2), Client()
     client.let.clear()
 
@@ -133,7 +133,7 @@ def test_a_send_waits_no_longer_than_its_limit() -> None:
 
 
 def test_a_client_that_flushes_only_in_silence_gets_it() -> None:
-    """All keys wait then, but for what the application sends from within the flush."""
+    """All keys wait meanwhile, except for records that the application sends from within the flush."""
     one, client = sending(), Client(quiet=True)
     client.let.clear()
     thread = threading.Thread(target=one.follow, args=(SPLIT, client, ends))
@@ -146,7 +146,7 @@ def test_a_client_that_flushes_only_in_silence_gets_it() -> None:
 
 
 def test_partitions_that_the_client_does_not_know_are_waited_for() -> None:
-    """A table that names them is not followed before."""
+    """The producer does not follow a table that names them until the client knows them."""
     table = RoutingTable(1, 3, 4, {}, {b"hot": Route((3,))})
     one, client = sending(), Client()
     assert not one.follow(table, client, ends)
@@ -156,7 +156,7 @@ def test_partitions_that_the_client_does_not_know_are_waited_for() -> None:
 
 
 def test_the_place_of_a_record_that_failed_is_filled_until_it_is() -> None:
-    """Records that carry no sequence leave no place."""
+    """Records without a sequence need no filler."""
     one, client = sending(), Client()
     one.failed(b"cold", PLAIN)
     one.follow(SPLIT, client, ends)
@@ -173,7 +173,7 @@ def test_the_place_of_a_record_that_failed_is_filled_until_it_is() -> None:
 
 
 class Refusing(Client):
-    """A client whose topic is gone: it takes no record, and says so at once, or after a while."""
+    """A client whose topic is gone: it rejects every record, at once or after a while."""
 
     def __init__(self, slow: Callable[[], None] = lambda: None) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class Refusing(Client):
 
 
 def failures(one: OrderedProducer, count: int) -> None:
-    """So many records of a split key fail."""
+    """Report this many failed records of a split key."""
     for _ in range(count):
         turn, _, stamp = one.begin(b"hot")
         one.failed(b"hot", stamp)

@@ -41,7 +41,7 @@ def test_partitions_with_a_gap_are_taken_in_their_order() -> None:
     assert all(partition(key, range(2, 5)) == 2 + java(key, 3) for key in KEYS)
 
 
-def test_kafka_python_3_asks_an_object() -> None:
+def test_kafka_python_3_accepts_the_partitioner_object() -> None:
     """It is one that its producer takes, and goes by the key as it is sent."""
     cluster = ClusterMetadata(bootstrap_servers="localhost:1")
     cluster.partitions_for_topic = lambda _: {2, 0, 1}
@@ -80,7 +80,7 @@ def test_a_policys_finding_in_one_topic_does_not_apply_to_another() -> None:
     assert {partition(None, range(24)) for _ in range(50)} == stays
 
 
-def test_a_policy_that_is_not_there_is_refused_at_once() -> None:
+def test_an_unknown_policy_is_rejected_at_construction() -> None:
     """Not with the first record."""
     with pytest.raises(SettingsError, match="policy is 'fair'"):
         PolicyPartitioner("fair")
@@ -112,7 +112,7 @@ LEAST = KeyPolicyInputs(ipooa=IpooaSettings(candidate="least"))
 
 @pytest.mark.parametrize("kind", [PolicyPartitioner, Partitioner])
 @pytest.mark.parametrize("given", [None, LEAST, KeyPolicyInputs(ipooa=IpooaSettings(isc="literal"))])
-def test_a_policy_that_needs_load_is_refused_without(
+def test_a_policy_that_needs_load_is_rejected_without_it(
     kind: type[PolicyPartitioner], given: KeyPolicyInputs | None
 ) -> None:
     """It would silently be the plain hash."""

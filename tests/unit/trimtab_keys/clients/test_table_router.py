@@ -1,4 +1,4 @@
-"""What a producer of any client says and does beside its records, with a follower that is made up."""
+"""The router of a producer beside its records, with a simulated follower."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPLIT = {b"hot": Route((0, 1))}
 
 
 class Beside:
-    """A follower that has read nothing yet; its thread is the test."""
+    """A follower that has read nothing yet, and whose thread is the test."""
 
     table: PublishedTable | None = None
     description: TopicDescription | None = TopicDescription("id", 3)
@@ -81,7 +81,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def turn(guide: TableRouter, table: RoutingTable | None, partitions: int = 3) -> str | None:
-    """What stands against a table."""
+    """The reason why a table is not followed."""
     published = None if table is None else PublishedTable("t", "id", table)
     return guide._turn(published, TopicDescription("id", partitions), Side())  # type: ignore[arg-type]
 
@@ -142,8 +142,8 @@ def test_close_sends_fillers_that_a_full_queue_rejected() -> None:
     assert guide.sending.fill_gap(client) == 0
 
 
-def test_closing_ends_though_everything_is_refused() -> None:
-    """A topic that was deleted takes nothing: twice is enough."""
+def test_close_ends_although_the_client_rejects_all_fillers() -> None:
+    """A deleted topic accepts nothing; two attempts are enough."""
     client = Client(deaf=True)
     guide = split(client)
     guide.close()
@@ -151,7 +151,7 @@ def test_closing_ends_though_everything_is_refused() -> None:
 
 
 def test_a_recreated_topic_receives_nothing() -> None:
-    """Fences name offsets of the old one."""
+    """The fences name offsets of the old topic."""
     guide = TableRouter(RoutingConfig({}), "t", "c", Client())
     guide.check()
     guide.follower.recreated = "other"

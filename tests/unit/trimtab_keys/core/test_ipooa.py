@@ -167,7 +167,7 @@ def test_equally_overloaded_ones_are_drawn() -> None:
     assert len(set(taken)) == 3
 
 
-def test_tries_are_a_setting() -> None:
+def test_the_number_of_tries_is_a_setting() -> None:
     """None tried adds at once; three tried find 1."""
     _, view = overloaded("load", spare=1)
     view.load[3], view.rate[3] = 95, 90

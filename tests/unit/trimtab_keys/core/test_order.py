@@ -44,7 +44,7 @@ def placed(sender: OrderedSender) -> tuple[int, Stamp] | None:
     return sender.place(KEY, lambda: 0.0)
 
 
-def test_a_sender_without_a_table_is_the_plain_hash() -> None:
+def test_a_sender_without_a_table_uses_the_plain_hash() -> None:
     """No stamp, and no header to write."""
     assert placed(OrderedSender(4)) == (HOME, PLAIN)
 
@@ -362,7 +362,7 @@ def test_a_sequence_that_retention_deleted_is_searched_for_and_skipped() -> None
     assert receiver.marked(one.stream, 1) == [ReleaseRecord(0, 4)]
 
 
-def test_a_partition_that_is_revoked_is_forgotten() -> None:
+def test_the_records_of_a_revoked_partition_are_forgotten() -> None:
     """What was early in it is its next owner's; what is done of it afterwards changes nothing."""
     receiver = OrderedReceiver()
     receiver.assigned(0, 0)

@@ -74,7 +74,7 @@ def test_the_hash_keeps_its_base_when_partitions_are_added() -> None:
     assert view.requested_partitions == 1
 
 
-def test_random_and_round_robin_take_no_notice_of_the_key() -> None:
+def test_random_and_round_robin_ignore_the_key() -> None:
     """The first of the round is drawn."""
     view = PartitionLoadView(4)
     chance = drawing(0.5, 0.0, 0.99)

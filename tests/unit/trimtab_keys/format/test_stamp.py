@@ -62,7 +62,7 @@ def test_the_last_header_of_that_name_counts() -> None:
     assert stamp_in(()) is None
 
 
-def test_a_copied_stamp_is_taken_out_and_nothing_else() -> None:
+def test_only_a_copied_stamp_is_removed() -> None:
     """In each form that a client takes."""
     pairs = [("trace", b"7"), (HEADER, b"copied"), ("trace", None)]
     assert without_stamp(pairs) == [("trace", b"7"), ("trace", None)]

@@ -101,7 +101,7 @@ def test_a_table_of_another_topic_or_format_is_refused() -> None:
         ({"key_groups": 1024}, "expected 1026"),
     ],
 )
-def test_routes_that_cannot_be_are_refused(route: dict[str, object], told: str) -> None:
+def test_impossible_routes_are_rejected(route: dict[str, object], told: str) -> None:
     """Also with a correct checksum: another program may have published it."""
     import hashlib
 

@@ -352,7 +352,7 @@ def test_messages_of_a_key_in_flight_are_counted_in_one_queue() -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
+def test_an_oversized_message_is_rejected_and_not_stored() -> None:
     """The sender learns its size and the remedy."""
 
     async def story() -> None:
@@ -492,7 +492,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
     asyncio.run(story())
 
 
-def test_a_server_without_room_is_waited_for() -> None:
+def test_a_sender_waits_for_a_full_server() -> None:
     """Its error states this, and the queue has nothing of the message; a waiting sender is admitted later."""
 
     async def story() -> None:
@@ -522,7 +522,7 @@ def test_a_server_without_room_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "once"])
-def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) -> None:
+def test_a_server_without_an_answer_raises_a_connection_error(key: str) -> None:
     """Only with an idempotency key is the message sent again; what ends the waiting is the server's error."""
 
     async def story() -> int:

@@ -21,7 +21,7 @@ def test_a_queue_is_open_until_it_is_full_and_again_when_something_is_done() -> 
     assert (ledger.arrived, ledger.served) == ([0.75, 0.0], [0.5, 0.0])
 
 
-def test_marks_and_closing_are_apart() -> None:
+def test_pausing_and_closing_are_independent() -> None:
     """A scheduler that resumes a queue does not open one without workers."""
     ledger = QueueLedger([2])
     ledger.close(0)

@@ -28,7 +28,7 @@ def by_count(messages: int) -> MoveMessages:
     return MoveMessages(0, 1, messages, None)
 
 
-def test_the_last_go_first_and_never_more_than_ordered() -> None:
+def test_the_newest_messages_move_first_up_to_the_ordered_work() -> None:
     """Of 3, 1, 2, 2 seconds four are ordered: the last two; three and a half take the last and the third."""
     waiting = [Waiting(weight) for weight in (3.0, 1.0, 2.0, 2.0)]
     assert choose_messages(waiting, by_work(4.0)) == [2, 3]
@@ -82,7 +82,7 @@ def test_the_search_gives_up_among_messages_that_are_all_too_long() -> None:
     in_work=st.sets(st.sampled_from("abc")),
     room=st.integers(0, 30),
 )
-def test_whatever_is_ordered_is_not_exceeded_and_keys_stay_whole(
+def test_moves_do_not_exceed_their_order_and_keep_keys_whole(
     waiting: list[Waiting], work: float, in_work: set[str], room: int
 ) -> None:
     """Each place once, in order; within the work and the room; all of a key or none of it."""

@@ -203,7 +203,7 @@ def test_messages_behind_a_late_worker_are_spread() -> None:
         ({"length": (5, 100)}, "no other queue is open"),
     ],
 )
-def test_no_worker_is_late_if(others: dict[str, Any], why: str) -> None:
+def test_a_worker_is_not_late_by_one_missing_condition(others: dict[str, Any], why: str) -> None:
     """One message of a second in work for 4 s, but for one fact."""
     first, second = (working(at, 5, 0, held=(1, 0)) for at in (0, 4))
     assert run(first, second)[0].late == (0,)

@@ -1,6 +1,6 @@
-"""What a broker asks of the place where its queues are, and the errors that it raises.
+"""The interface of a broker to its queues, and the errors that it raises.
 
-`in_process` and `redis_streams` implement it; each method does all of its change or nothing.
+`in_process` and `redis_streams` implement it. Each method makes all of its changes or none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class QueuesFullError(TrimtabError):
     Attributes
     ----------
     retry_after_seconds
-        When it is worth trying again; what a web layer puts into Retry-After.
+        Time after which to retry; a web layer puts it into Retry-After.
     """
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
@@ -32,13 +32,13 @@ class QueuesFullError(TrimtabError):
 
 
 class QueueOwnershipLostError(TrimtabError):
-    """The worker's queue belongs to another worker now: this one was silent for too long."""
+    """Another worker has the queue now, because this worker was silent for too long."""
 
 
 def retry_after_seconds(error: BaseException) -> float | None:
-    """Seconds of the back-pressure behind an error; None where it is another error.
+    """The waiting time of the back-pressure error behind an error; None for another error.
 
-    taskiq raises `SendTaskError` from whatever a broker raised, so that is looked into.
+    taskiq wraps each error of a broker into a `SendTaskError`; this function unwraps it.
     """
     seen: BaseException | None = error
     while seen is not None:
@@ -52,9 +52,9 @@ AGAIN_SECONDS = 0.1
 
 
 async def end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task, again and again until it is over; what it raised is not told.
+    """Cancel a task repeatedly until it has ended, and ignore its error.
 
-    redis-py 8.1 loses a cancellation that comes while it has a connection checked: once is not enough.
+    redis-py 8.1 loses a cancellation that arrives while it checks a connection, so one is not enough.
     """
     while not task.done():
         task.cancel()
@@ -65,23 +65,22 @@ async def end_task(task: asyncio.Task[None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """Counters of one queue, kept by whatever puts messages in, hands them out and moves them.
+    """Counters of one queue.
 
     Attributes
     ----------
     length
-        Messages waiting or in work.
+        Messages that wait or are processed.
     work_microseconds
         Their processing time.
     held, held_microseconds
-        Those of them that a worker has.
+        Those that a worker has, and their processing time.
     arrived_microseconds, served_microseconds
-        What came in and what was finished (or became a dead letter) since the beginning; moves count in
-        neither.
+        Work that arrived and that was finished (or became a dead letter) since the start, without moves.
     paused
-        The scheduler's mark.
+        Whether the scheduler has paused the queue.
     alive
-        Whether a worker that gives signs of life empties it.
+        Whether a worker with recent heartbeats has the queue.
     """
 
     length: int = 0
@@ -94,20 +93,20 @@ class QueueCounts:
     alive: bool = False
 
     def derivable(self) -> QueueCounts:
-        """The part that can be counted again from the messages themselves."""
+        """The counters that can be computed from the messages."""
         return replace(self, arrived_microseconds=0, served_microseconds=0, paused=False, alive=False)
 
 
 @dataclass(frozen=True, slots=True)
 class QueuesCounts:
-    """All queues at an instant.
+    """All queues at one time.
 
     Attributes
     ----------
     at
-        Seconds on the back-end's own clock.
+        Seconds on the clock of the back-end.
     abandoned
-        Queues with messages and without a worker, long enough that none will come by itself.
+        Queues with messages that have had no worker for long, so that none is expected.
     """
 
     at: float
@@ -115,24 +114,24 @@ class QueuesCounts:
     abandoned: tuple[int, ...] = ()
 
     def closed(self) -> list[bool]:
-        """Whether each queue is out of dispatch for want of a worker.
+        """Whether each queue is out of dispatch because it has no worker.
 
-        Where no queue has one, messages wait for workers to come, and all queues are open.
+        If no queue has a worker, all queues are open, and messages wait for workers.
         """
         anyone = any(one.alive for one in self.queues)
         return [anyone and not one.alive for one in self.queues]
 
     def mean_weight(self, otherwise: float) -> float:
-        """Seconds of processing of the messages in all queues, the mean; `otherwise` where there are none.
+        """Mean processing time of the messages in all queues, in seconds; `otherwise` if there are none.
 
-        By the weights that those messages were sent with, wherever they come from.
+        It uses the weights with which the messages were sent.
         """
         messages = sum(one.length for one in self.queues)
         work = sum(one.work_microseconds for one in self.queues)
         return work / MICROSECONDS / messages if messages else otherwise
 
     def observation(self, capacity: Sequence[int], mean_weight: float) -> QueuesObserved:
-        """The same as a fact for balance scheduling."""
+        """The counters as an event for balance scheduling."""
         queues = self.queues
         return QueuesObserved(
             at=self.at,
@@ -150,13 +149,13 @@ class QueuesCounts:
 
 
 def bring_up_to(ledger: QueueLedger, counts: QueuesCounts) -> None:
-    """Set a dispatcher's ledger to what the owner of the queues counts."""
+    """Set the ledger of a dispatcher to the counters of the back-end."""
     for queue, (one, closed) in enumerate(zip(counts.queues, counts.closed(), strict=True)):
         bring_queue_up_to(ledger, queue, one, closed)
 
 
 def bring_queue_up_to(ledger: QueueLedger, queue: int, one: QueueCounts, closed: bool) -> None:
-    """The same for one queue."""
+    """Set one queue of a ledger to its counters."""
     ledger.paused[queue], ledger.closed[queue] = one.paused, closed
     ledger.arrived[queue] = one.arrived_microseconds / MICROSECONDS
     ledger.served[queue] = one.served_microseconds / MICROSECONDS
@@ -170,24 +169,24 @@ def bring_queue_up_to(ledger: QueueLedger, queue: int, one: QueueCounts, closed:
 
 
 def lightest(ledger: QueueLedger, queues: Iterable[int]) -> int | None:
-    """The one of these queues with the least work, one with a worker before one without; None for none."""
+    """The queue with the least work, queues with a worker first; None if there is no queue."""
     return min(queues, key=lambda one: (ledger.closed[one], ledger.work[one], one), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCounts:
-    """What lies on a server beside the queues of a process.
+    """Counters of a server beside the queues of a process.
 
     Attributes
     ----------
     dead_letters
-        Messages that were given up.
+        Number of dead letters.
     duplicates
-        Messages that were accepted and not put in, since their idempotency key was known.
+        Accepted messages that were not stored because their idempotency key was known.
     moved, pauses
-        Messages that went from one queue to another, and how often a queue was paused.
+        Number of moved messages, and number of pauses.
     stranded
-        Messages by queue, in queues that others had and this process has not, where no worker lives.
+        Messages by queue, in queues without a worker that this process does not have.
     """
 
     dead_letters: int = 0
@@ -199,7 +198,7 @@ class ServerCounts:
 
 @dataclass(frozen=True, slots=True)
 class QueueClaim:
-    """A queue that is a worker's own from now on, with what earlier workers of it left unfinished."""
+    """A queue that a worker has now, with the messages that its earlier workers did not finish."""
 
     queue: int
     left_over: tuple[Delivery, ...] = ()
@@ -208,118 +207,118 @@ class QueueClaim:
 class Backend(Protocol):
     """Queues by index, each with at most one worker at a time.
 
-    Every method that changes something changes everything about it, or nothing.
+    Each method makes all of its changes or none.
 
     Attributes
     ----------
     ledger
-        The queues as a policy reads them; `look` brings all of it up to date, `put` at least the queue where
-        the message lies.
+        The queues as policies read them. `counts` updates all of it, `put` at least the queue of the message.
     """
 
     ledger: QueueLedger
 
     @property
     def lanes(self) -> LaneClassifier:
-        """Which messages are quick, by what came into the queues."""
+        """The classifier of quick messages, by the messages of all queues."""
         ...
 
     @property
     def age_seconds(self) -> float:
-        """Since the ledger was last brought up to date, if only in part."""
+        """Time since the ledger was last updated, at least in part."""
         ...
 
     async def open(self) -> None:
-        """Make queues ready; may be called again."""
+        """Create the queues; may be called again."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; messages stay."""
+        """Close connections; messages stay in the queues."""
         ...
 
     async def counts(self) -> QueuesCounts:
-        """All counters now, and the ledger brought up to them."""
+        """All current counters; the ledger is updated."""
         ...
 
     async def server_counts(self) -> ServerCounts:
-        """What no queue of the ledger holds."""
+        """Counters beside the queues of the ledger."""
         ...
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue.
 
-        A message whose affinity key is in flight goes to the queue of that key, paused or not. One whose
-        idempotency key is known is accepted, counted as a duplicate and not put in. A retry is put in
-        although the queue is full or paused.
+        A message whose affinity key is in flight goes to the queue of that key, even if it is paused. A
+        message with a known idempotency key is accepted and counted as a duplicate, but not stored. A retry
+        is stored although the queue is full or paused.
 
         Parameters
         ----------
         queue
-            As a policy chose; None for that of the affinity key only.
+            The choice of the policy; None: only the queue of the affinity key.
 
         Returns
         -------
         int or None
-            The queue where it lies; None where that one is paused or full, and the ledger says so.
+            The queue of the message; None if that queue is paused or full, as the ledger then shows.
         """
         ...
 
     async def claim(
         self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
     ) -> QueueClaim | None:
-        """A queue for a worker: its own, else the longest that has none; None where all have one.
+        """A queue for a worker: its own, else the longest without a worker; None if all have one.
 
         Parameters
         ----------
         worker
-            A name that the worker has not had before: commands that it gave under another, and that the
-            server carries out late, do nothing.
+            A name that the worker never had before. Late commands under an earlier name have no effect.
         previous
-            The name under which it had a queue until it lost touch, and from which it takes that over.
+            The name under which the worker had a queue before it lost its connection.
         in_work
-            What it has begun and goes on with: not among what is left over.
+            Messages that it is processing; they are not among the unfinished messages.
         """
         ...
 
     async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
-        """The oldest waiting message of a worker's own queue; None where none came in time.
+        """The oldest waiting message of a worker's own queue; None if none arrives in time.
 
         Raises
         ------
-        LostQueueError
-            If the queue is no longer the worker's.
+        QueueOwnershipLostError
+            If another worker has the queue.
         """
         ...
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
-        """Say that a message that an earlier worker left over is begun; False where it is not ours."""
+        """Start a message that an earlier worker did not finish; False if this worker no longer has it."""
         ...
 
     async def finish(self, delivery: Delivery) -> bool:
-        """Take a message out for good; False where somebody else has done it."""
+        """Remove a message for good; False if it was removed before."""
         ...
 
     async def release(self, worker: str, queue: int) -> None:
-        """Give a queue back; what its worker had not finished waits for the next one."""
+        """Give up a queue; its unfinished messages wait for the next worker."""
         ...
 
     async def lease(self, holder: str, seconds: float) -> int | None:
-        """The right to schedule, for some time; its fence, which only grows, or None where another has it."""
+        """The right to schedule for some time: its fence, which only grows, or None if another process has
+        it.
+        """
         ...
 
     async def mark(self, queue: int, paused: bool, fence: int) -> bool:
-        """Pause or resume a queue; False, and nothing done, for a fence that is not the newest."""
+        """Pause or resume a queue; False, without a change, if the fence is not the newest."""
         ...
 
     async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move waiting messages, the newest first, all of an affinity key or none.
 
-        Nothing goes that would exceed the order or the target's capacity, and nothing for an old fence.
+        Moves never exceed the order or the capacity of the target, and an old fence moves nothing.
         """
         ...
 
     async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
-        """Move messages of a queue without a worker, the oldest first, those of its dead worker too.
+        """Move messages of a queue without a worker, the oldest first, including those of its crashed worker.
 
         Parameters
         ----------
@@ -329,9 +328,9 @@ class Backend(Protocol):
         ...
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:
-        """Leave a process' report for whoever collects, and get what is published, if anything."""
+        """Store the report of a process for collectors, and get the published document, if any."""
         ...
 
     async def recount(self) -> tuple[QueueCounts, ...]:
-        """Counters again, from the messages themselves; as in `QueueCounts.derivable`."""
+        """Counters computed from the messages, as in `QueueCounts.derivable`."""
         ...

@@ -111,7 +111,7 @@ def broker_arguments(
 
 
 def _server(clusters: Mapping[str, object], name: str | None) -> Mapping[str, object]:
-    """The table of the server that is chosen, or of the only one; empty if there is none."""
+    """The table of the chosen server, or of the only one; empty if there is none."""
     servers = {
         one: table
         for one, table in clusters.items()
@@ -333,7 +333,7 @@ class BalancedBroker(AsyncBroker):
             self._reporting = asyncio.create_task(self.reporter.run())
 
     async def shutdown(self) -> None:
-        """Finish what is in work, give queues back, and let go of them."""
+        """Finish current messages, release the queues, and close connections."""
         self._stop.set()
         workers, self._workers = self._workers, []
         await asyncio.gather(*workers)
@@ -365,7 +365,7 @@ class BalancedBroker(AsyncBroker):
 
     @property
     def queue(self) -> int | None:
-        """The queue that this process empties, or the first of several; None for none."""
+        """The queue of this process, or the first of several; None if it has none."""
         return next((one.queue for one in self._listeners.values() if one.queue is not None), None)
 
     async def metrics(self) -> str:
@@ -373,7 +373,7 @@ class BalancedBroker(AsyncBroker):
         return exposition(await self.backend.counts(), await self.backend.server_counts())
 
     async def unhealthy(self) -> list[str]:
-        """What needs somebody's attention, a sentence each; empty where all is well.
+        """Problems that need attention, one sentence each; empty if there is none.
 
         Raises
         ------
@@ -437,7 +437,7 @@ class BalancedBroker(AsyncBroker):
         self.reporter.accepted(envelope.class_name)
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
-        """Messages of one worker's own queue; each call is a worker."""
+        """Messages of one worker's own queue; each call creates a worker."""
         worker = f"{self._name}/{len(self._listeners)}"
         listener = self._listeners[worker] = WorkerListener(self.backend, worker)
         async for delivery in listener.deliveries():
@@ -469,14 +469,14 @@ class BalancedBroker(AsyncBroker):
         return False
 
     async def _refreshed(self, seconds: float) -> None:
-        """Look at the queues where nothing was heard of them for so long; all that ask together look once."""
+        """Update the ledger if it is older than this; concurrent callers share one request."""
         if self.backend.age_seconds > seconds:
             async with self._poll_task:
                 if self.backend.age_seconds > seconds:
                     await self.backend.counts()
 
     async def _put(self, envelope: Envelope, queue: int | None) -> int | None:
-        """Put a message in; others of its key that are sent meanwhile follow it, and so does the ledger."""
+        """Put a message into a queue. Messages of its key that are sent meanwhile follow it."""
         key = envelope.affinity_key
         if not key or queue is None:
             return await self.backend.put(envelope, queue)
@@ -504,7 +504,7 @@ class BalancedBroker(AsyncBroker):
         )
 
     def apply_published(self, published: PublishedWeights) -> None:
-        """Go by published weights and settings from now on: all of them, or an error and none."""
+        """Use published weights and settings from now on: all of them, or none with an error."""
         scheduling, policy = apply_published(published, self.scheduling, self.policy, self.backend.ledger)
         self.learned = dict(published.weights)
         self._known = {**self.weights, **self.learned}
@@ -513,22 +513,22 @@ class BalancedBroker(AsyncBroker):
             self._scheduler.settings = scheduling
 
     def weight_of(self, class_name: str) -> float:
-        """Seconds of processing by which messages of a class are dispatched.
+        """Processing time in seconds by which messages of a class are dispatched.
 
-        As published; else as the newest message of the class had it, by whatever label; else as this program
-        was told.
+        The published weight comes first, then that of the newest message of the class, then that of this
+        program.
         """
         if class_name in self.learned:
             return self.learned[class_name]
         return self._declared.get(class_name, self._known.get(class_name, self.default_weight))
 
     def _carries(self, envelope: Envelope) -> None:
-        """Note by what weight a message of a class goes, which a label of its task or its own may say."""
+        """Note the weight of a message for its class."""
         if envelope.class_name in self._declared or len(self._declared) < CLASSES_MAX:
             self._declared[envelope.class_name] = envelope.weight
 
     def _labels(self, message: BrokerMessage) -> Mapping[str, object]:
-        """Labels, without a weight that is but that of the task, where a measured one is published."""
+        """Labels without the default weight of the task, if a measured weight is published."""
         labels = message.labels
         if "weight" not in labels or not self.learned:
             return labels
@@ -564,9 +564,9 @@ class BalancedBroker(AsyncBroker):
 
 @dataclass
 class _KeyInFlight:
-    """Messages of a key that are on their way: how many, and to which queue.
+    """Messages of a key that are being sent: their number and their queue.
 
-    None where it refused one, or is none of the ledger.
+    The queue is None if it rejected a message, or is not in the ledger.
     """
 
     messages: int = 0

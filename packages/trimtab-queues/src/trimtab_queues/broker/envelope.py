@@ -1,4 +1,4 @@
-"""Messages as back-ends carry them: the bytes of taskiq, and what dispatch has to know of them."""
+"""Messages as back-ends store them: the bytes of taskiq, and the fields that dispatch needs."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ WEIGHT_SECONDS_MAX: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message on its way.
+    """A message in a back-end.
 
     Attributes
     ----------
     task_id
-        taskiq's; the same at every delivery.
+        The id of taskiq; the same at every delivery.
     body
-        What taskiq has written, not looked into.
+        The bytes of taskiq, which are not parsed.
     class_name
-        Messages of a class take alike long.
+        The class; messages of one class take about the same time.
     weight_microseconds
         Processing time; whole microseconds, so that sums are exact in every back-end.
     affinity_key
         Messages with the same key are processed in order; empty for none.
     idempotency_key
-        A second message with the same key is not put in; empty for none.
+        A second message with the same key is not stored; empty for none.
     quick
         Whether it goes into the quick lane.
     accepted_at
-        Seconds on the back-end's own clock; None where it is not accepted yet, or the back-end knows itself.
+        Seconds on the clock of the back-end; None before it is accepted, or if the back-end stores the time
+        itself.
     retry
-        Whether it takes the place of a message that its sender, a worker, still holds: it is put in
-        although the queue is full or paused, or all workers could wait for one another.
+        Whether it replaces a message that its sender, a worker, still holds. It is stored although the queue
+        is full or paused; otherwise all workers could wait for one another.
     """
 
     task_id: str
@@ -63,7 +64,7 @@ class Envelope:
 
 
 class MessageOrigin(Enum):
-    """Who sends a message, by the labels that taskiq gives it."""
+    """The sender of a message, by the labels of taskiq."""
 
     SENDER = "sender"
     SCHEDULE = "schedule"
@@ -78,17 +79,17 @@ _ACCEPTED_LABEL: Final = "_accepted_id"
 
 
 def origin_of(labels: Mapping[str, object]) -> MessageOrigin:
-    """A retry of a scheduled message has the labels of both, and is a retry."""
+    """The origin of a message; a retry of a scheduled message has both labels, and counts as a retry."""
     if any(name in labels for name in _RETRY_LABELS):
         return MessageOrigin.RETRY
     return MessageOrigin.SCHEDULE if _SCHEDULE_LABEL in labels else MessageOrigin.SENDER
 
 
 class AcceptedIds(TaskiqMiddleware):
-    """Gives each message with an idempotency key an id of its own, from which its retries are known."""
+    """A middleware that labels each message with an idempotency key with an id, which its retries keep."""
 
     def pre_send(self, message: TaskiqMessage) -> TaskiqMessage:
-        """Set the label; a retry keeps that of its message."""
+        """Set the label; a retry keeps the label of its message."""
         labels = message.labels
         if labels.get("idempotency_key") and origin_of(labels) is not MessageOrigin.RETRY:
             labels[_ACCEPTED_LABEL] = self.broker.id_generator()
@@ -96,9 +97,9 @@ class AcceptedIds(TaskiqMiddleware):
 
 
 def _idempotency_key(labels: Mapping[str, object], task_id: str) -> str:
-    """The key of a sender is the label alone; a run by a schedule or a retry is a message of its own.
+    """The idempotency key: of a sender, the label; of a schedule or a retry, a key of the single run.
 
-    The same retry sent twice, by a worker that died in between and the one that went on, has one key.
+    A retry that is sent twice, by a crashed worker and by its successor, has the same key both times.
     """
     key, origin = str(labels.get("idempotency_key") or ""), origin_of(labels)
     if not key or origin is MessageOrigin.SENDER:
@@ -109,18 +110,18 @@ def _idempotency_key(labels: Mapping[str, object], task_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message in a worker's hands.
+    """A message that a worker has.
 
     Attributes
     ----------
     queue
-        Where it counts until it is finished.
+        The queue in which it counts until it is finished.
     id
-        The back-end's name for it in that queue.
+        Its name in that queue, by the back-end.
     deaths
-        How many workers have died with it in hand.
+        Number of workers that have crashed with it.
     waited_seconds
-        From accepted to taken; None where the back-end does not tell.
+        Time from acceptance to delivery; None if the back-end does not report it.
     """
 
     queue: int
@@ -138,18 +139,18 @@ def envelope_of(
     weights: Mapping[str, float],
     default_weight: float,
 ) -> Envelope:
-    """Read what dispatch has to know from a message's labels.
+    """The envelope of a message, by its labels.
 
     Parameters
     ----------
     labels
-        `message_class`, else the class is the task's name; `weight` in seconds, else that of the class;
-        `affinity_key`; `idempotency_key`; those of taskiq's retries and schedules. taskiq has made strings
-        of them.
+        `message_class` (default: the task's name); `weight` in seconds (default: that of the class);
+        `affinity_key`; `idempotency_key`; and labels of taskiq's retries and schedules. taskiq has converted
+        them to strings.
     weights
         Seconds of processing by class.
     default_weight
-        Seconds for a class that is not in `weights`, where the message has no label either.
+        Seconds of processing of classes that are not in `weights`.
 
     Raises
     ------
@@ -176,7 +177,7 @@ def envelope_of(
 
 
 def microseconds(weight: object, subject: str) -> int:
-    """Whole microseconds of a weight, one at least.
+    """A weight in whole microseconds, at least 1.
 
     Raises
     ------

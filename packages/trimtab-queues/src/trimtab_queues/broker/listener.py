@@ -1,4 +1,4 @@
-"""One worker's deliveries: its own queue, messages of a key in turn, suspects alone."""
+"""Deliveries of one worker: from its own queue, one message of a key at a time, suspect messages alone."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SET_ASIDE_MAX = 100
 
 
 class WorkerListener:
-    """Messages for one worker in the order in which they may be begun.
+    """The messages of one worker, in the order in which they may start.
 
-    A worker may have several messages in work. Two of one affinity key never are, and a message with which
-    a worker has died runs alone: if it kills again, it takes no other message along, and the others of its
-    last worker are cleared of suspicion one after another.
+    A worker may process several messages at once, but never two of one affinity key. A message with which a
+    worker has crashed runs alone. If it crashes the worker again, no other message is affected, and the other
+    suspects are cleared one after another.
 
     Parameters
     ----------
     worker
         A name that no other worker has.
     poll_timeout_seconds
-        How long to wait for a message, or for a queue, before looking again.
+        Time to wait for a message, or for a queue, before the next attempt.
     """
 
     def __init__(self, backend: Backend, worker: str, poll_timeout_seconds: float = 1.0) -> None:
@@ -49,7 +49,7 @@ class WorkerListener:
         self._finishing: dict[asyncio.Task[bool], Delivery] = {}
 
     async def deliveries(self) -> AsyncGenerator[Delivery, None]:
-        """Each message that this worker may begin; hand each to `done` when it is."""
+        """Each message that this worker may start; pass each to `done` at its end."""
         while True:
             if self.queue is None:
                 await self._claim()
@@ -71,10 +71,11 @@ class WorkerListener:
                 await self._until(lambda: not self._in_work)
 
     async def done(self, delivery: Delivery) -> None:
-        """A delivered message is done with, well or badly.
+        """Report the end of a message, successful or not.
 
-        The end of one with an affinity key is told before the next of that key may begin, or a death between
-        the two would bring them back in the wrong order; others are told without anybody waiting for it.
+        With an affinity key, the next message of the key starts only after the report has arrived. Otherwise
+        a crash between the two would return them in the wrong order. Reports of other messages are not
+        awaited.
         """
         finishing = asyncio.create_task(self.backend.finish(delivery))
         self._finishing[finishing] = delivery
@@ -88,7 +89,7 @@ class WorkerListener:
             self._one_done.set()
 
     async def leave(self) -> None:
-        """Give the queue back, with what was taken and not finished."""
+        """Release the queue, with the messages that were fetched and not finished."""
         worker = self.worker if self.queue is not None else self._previous_queue
         self._forget()
         await asyncio.gather(*self._finishing, return_exceptions=True)

@@ -86,7 +86,7 @@ def exposition(counts: QueuesCounts, others: ServerCounts) -> str:
 
 
 def unhealthy(counts: QueuesCounts, others: ServerCounts) -> list[str]:
-    """What needs somebody's attention, a sentence each; empty where nothing does."""
+    """Problems that need attention, one sentence each; empty if there is none."""
     found = [
         f"queue {queue} has messages and no worker: they are about to be moved" for queue in counts.abandoned
     ]
@@ -110,7 +110,7 @@ EVERY_SECONDS: Final = 1.0
 
 
 class ReportedBroker(Protocol):
-    """The broker of a process, as far as it is told of."""
+    """The broker of a process, as its reporter uses it."""
 
     backend: Backend
     default_weight: float
@@ -123,26 +123,27 @@ class ReportedBroker(Protocol):
 
     @property
     def queue(self) -> int | None:
-        """The queue that it empties; None for none."""
+        """The queue of the process; None if it has none."""
 
     def weight_of(self, class_name: str) -> float:
-        """Seconds by which messages of a class are dispatched."""
+        """Processing time by which messages of a class are dispatched."""
 
     def apply_published(self, published: PublishedWeights) -> None:
-        """Go by what is published from now on."""
+        """Use the published document from now on."""
 
 
 class MetricsReporter(TaskiqMiddleware):
-    """Counts what one process sends and does, and exchanges that every second for what is published.
+    """Counts the messages that a process sends and processes, and exchanges the counts for the published
+    document.
 
-    As a middleware it measures from the beginning of a task to its end, other middlewares' hooks among them:
-    the time for which it occupies a worker. With several messages in work at once that is longer than each
-    would take alone.
+    As a middleware it measures from the start of a task to its end, with the hooks of other middlewares. That
+    is the time for which a task occupies a worker. If a worker processes several messages at once, it is
+    longer than each would take alone.
 
     Parameters
     ----------
     broker
-        Of this process; it is told of each newly published document.
+        The broker of this process; it gets each newly published document.
     """
 
     def __init__(self, broker: ReportedBroker) -> None:
@@ -163,11 +164,11 @@ class MetricsReporter(TaskiqMiddleware):
         self._of(class_name).refused += 1
 
     def delivered(self, delivery: Delivery) -> None:
-        """A message came from a queue and will be begun."""
+        """A message came from a queue, and will be started."""
         self._delivered[delivery.envelope.task_id] = (delivery, perf_counter())
 
     def forget(self, delivery: Delivery) -> None:
-        """A delivered message is done with, begun or not."""
+        """A delivered message has ended, whether it was started or not."""
         found = self._delivered.get(delivery.envelope.task_id)
         if found is not None and found[0] is delivery:
             del self._delivered[delivery.envelope.task_id]
@@ -183,7 +184,7 @@ class MetricsReporter(TaskiqMiddleware):
         return message
 
     def post_execute(self, message: TaskiqMessage, result: TaskiqResult[object]) -> None:
-        """The task has ended, well or badly."""
+        """The task has ended, successful or not."""
         task = asyncio.current_task()
         found = None if task is None else self._started.pop(task, None)
         if found is None:
@@ -200,13 +201,13 @@ class MetricsReporter(TaskiqMiddleware):
             one.waits[_bucket(waited)] += 1
 
     async def run(self) -> None:
-        """Exchange again and again, until cancelled; what a server that is away misses, it gets later."""
+        """Exchange regularly until cancelled. A server that was away gets the missed counts later."""
         while True:
             await self.exchange()
             await asyncio.sleep(EVERY_SECONDS)
 
     async def exchange(self) -> None:
-        """Leave this process' report, and take up what is published since."""
+        """Store the report of this process, and apply a newly published document."""
         broker = self._of_process
         for name, one in self._classes.items():
             one.weight = broker.weight_of(name)
@@ -247,12 +248,12 @@ def _bucket(seconds: float) -> int:
 
 
 def own_queues(policy: DispatchPolicy) -> DispatchPolicy:
-    """The policy, refused where its workers take from others' queues.
+    """The policy, if its workers take messages from their own queues only.
 
     Raises
     ------
     InputError
-        If they do.
+        If they take messages from others' queues.
     """
     if getattr(type(policy), "source", None) is not OwnQueue.source:
         raise InputError(
@@ -268,12 +269,12 @@ def apply_published(
     policy: DispatchPolicy,
     ledger: QueueLedger,
 ) -> tuple[SchedulingSettings | None, DispatchPolicy]:
-    """Scheduling and policy as published; as they were where nothing is said of them.
+    """Scheduling and policy as published; unchanged where the document has no value.
 
     Raises
     ------
     TrimtabError
-        If a setting is none, or out of range.
+        If a setting is unknown or out of range.
     """
     settings = dict(published.settings)
     name = str(settings.pop("policy", policy.name))
