@@ -45,7 +45,7 @@ from trimtab.decide.events import (
     Withdraw,
 )
 from trimtab.decide.machine import decide
-from trimtab.decide.state import State
+from trimtab.decide.state import State, state_bytes, state_from
 from trimtab.model.plan import Verdict
 from trimtab.model.policy import (
     BrokerAdded,
@@ -271,6 +271,10 @@ class ServiceWorld:
 
     def _restart(self) -> None:
         """The service dies and starts again: answers of its planner are lost, the journal is not."""
+        written = state_from(state_bytes(self.state))
+        if written != self.state:
+            raise Violation(f"restart: the state that was written is another one: {written}")
+        self.state = written
         self.later = [
             one for one in self.later if not isinstance(one[1], PlanMade | PlanFailed | EffectMeasured)
         ]

@@ -3,8 +3,10 @@
 The state is a value. It is written down before a decision takes effect, and a restart goes on from it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+import msgspec
 
 from trimtab.decide.events import Observed, PlanSummary
 from trimtab.model.policy import Trigger
@@ -158,3 +160,30 @@ class State:
     worse_at: tuple[float, ...] = ()
     pause: Pause | None = None
     alerts: frozenset[str] = frozenset()
+
+
+def state_bytes(state: State) -> bytes:
+    """The state as JSON; `state_from` reads it after a restart."""
+    return msgspec.json.encode(state)
+
+
+def state_from(data: bytes) -> State:
+    """The state that `state_bytes` has written.
+
+    Raises
+    ------
+    msgspec.ValidationError
+        If the bytes are no such state.
+    """
+    state = msgspec.json.decode(data, type=State)
+    work = state.work
+    return replace(
+        state,
+        work=None if work is None else replace(work, settings=_tuples(work.settings)),
+        requests=tuple(replace(one, settings=_tuples(one.settings)) for one in state.requests),
+    )
+
+
+def _tuples(settings: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
+    """Settings whose lists are tuples again, as orders to plan have them."""
+    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in settings)
