@@ -34,7 +34,7 @@ from trimtab.extras import require
 from trimtab.files.snapshot_format import format_of
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.load import Imbalance
-from trimtab.model.plan import Plan
+from trimtab.model.plan import AnyPlan, Plan
 from trimtab_common.errors import InputError, TrimtabError, did_you_mean
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def make_plan(
     *,
     strategy: str | None = None,
     **overrides: object,
-) -> Plan[Any]:
+) -> AnyPlan:
     """Find the smallest set of moves that balances a cluster; changes nothing.
 
     The same snapshot, settings and seed give the same plan. The first plan on a machine compiles the planner,
@@ -140,11 +140,11 @@ def make_plan(
     file = None if settings is None else _path("settings", settings)
     asked = read_settings(file, words, {}).of(level.settings())
     name = strategy if strategy is not None else getattr(asked, "strategy", next(iter(level.planners)))
-    found: Plan[Any] = planner_of(level, name)(snapshot, asked)
+    found: AnyPlan = planner_of(level, name)(snapshot, asked)
     return found
 
 
-def read_plan(path: str | Path) -> Plan[Any]:
+def read_plan(path: str | Path) -> AnyPlan:
     """Read and check a plan of any balancer, also one that was edited by hand.
 
     Raises
@@ -153,11 +153,11 @@ def read_plan(path: str | Path) -> Plan[Any]:
         If it is no plan, or its moves, assignments and cost contradict each other.
     """
     level, document = opened_plan(_path("path", path))
-    found: Plan[Any] = level.plan().from_document(document)
+    found: AnyPlan = level.plan().from_document(document)
     return found
 
 
-def write_plan(plan: Plan[Any], path: str | Path) -> None:
+def write_plan(plan: AnyPlan, path: str | Path) -> None:
     """Write a plan as `trimtab apply` takes it; equal plans have equal bytes.
 
     Raises
@@ -168,7 +168,7 @@ def write_plan(plan: Plan[Any], path: str | Path) -> None:
     _balancer_of_plan(plan).plan().write(plan, _path("path", path))
 
 
-def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
+def plan_text(plan: AnyPlan, snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
     """A plan for people, as `trimtab plan` shows it; with the load, if the snapshot is given.
 
     Parameters
@@ -190,13 +190,13 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
     return level.renderer().plan_text(plan, snapshot, all_moves=all_moves)
 
 
-def moves(plan: Plan[Any]) -> DataFrame:
+def moves(plan: AnyPlan) -> DataFrame:
     """The moves of a plan in order, a row each; the fields of its reason stand in columns `reason_...`."""
     _balancer_of_plan(plan)
     return _frames()([dict(_flat("", move)) for move in plan.moves])
 
 
-def predicted(plan: Plan[Any]) -> DataFrame:
+def predicted(plan: AnyPlan) -> DataFrame:
     """The measures before and after a plan, a row a resource.
 
     Returns
@@ -244,7 +244,7 @@ def usage(snapshot: Snapshot) -> DataFrame:
 
 
 def replay(
-    recording: str | Path, strategies: Sequence[str], *, balancer: str | None = None, **request: Any
+    recording: str | Path, strategies: Sequence[str], *, balancer: str | None = None, **request: object
 ) -> DataFrame:
     """Effects of strategies on recorded load, a row a strategy, the recording as it is first.
 
@@ -287,7 +287,7 @@ def replay(
 
 
 def apply(
-    plan: Plan[Any],
+    plan: AnyPlan,
     cluster: str,
     *,
     settings: str | Path | None = None,
@@ -491,7 +491,7 @@ def _frames() -> type[DataFrame]:
     return found
 
 
-def _balancer_of_plan(plan: Plan[Any]) -> Balancer:
+def _balancer_of_plan(plan: AnyPlan) -> Balancer:
     """The balancer of a plan.
 
     Raises

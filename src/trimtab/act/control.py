@@ -38,7 +38,7 @@ from trimtab.act.executor import (
 )
 from trimtab.act.journal import ExecutionStore, Journal
 from trimtab.act.lease import Lease, this_process
-from trimtab.model.documents import Receipt
+from trimtab.model.documents import AnyReceipt
 from trimtab.model.errors import ActError
 
 NAP_SECONDS: Final = 0.1
@@ -248,7 +248,7 @@ def begin(
     prepared: PreparedPlan,
     settings: SettingsT,
     plan_text: str,
-    facts: Mapping[str, Any] | None = None,
+    facts: Mapping[str, object] | None = None,
 ) -> int:
     """Write a new execution down; returns its id."""
     state = acting.new_execution(prepared.cluster_id, prepared.steps, settings, store.clock())
@@ -264,7 +264,7 @@ def runner_of(
     lease: Lease | None,
     execution: int,
     *,
-    sense: Any = None,
+    sense: object = None,
     watch: Watch[StateT] | None = None,
     settings: SettingsT | None = None,
     control: ExecutionControl | None = None,
@@ -307,13 +307,13 @@ def run_to_completion(
     settings: SettingsT,
     plan_text: str,
     *,
-    facts: Mapping[str, Any] | None = None,
-    sense: Any = None,
+    facts: Mapping[str, object] | None = None,
+    sense: object = None,
     watch: Watch[StateT] | None = None,
     control: ExecutionControl | None = None,
     started: Callable[[int], None] = lambda execution: None,
     print_progress: ProgressCallback = lambda line: None,
-) -> Receipt[Any]:
+) -> AnyReceipt:
     """Execute a prepared plan to its end: lease, journal, execution, receipt.
 
     Parameters
@@ -343,12 +343,12 @@ def resume(
     *,
     changed: SettingsT | None = None,
     request: str | None = None,
-    sense: Any = None,
+    sense: object = None,
     watch: Watch[StateT] | None = None,
     control: ExecutionControl | None = None,
     started: Callable[[int], None] = lambda execution: None,
     print_progress: ProgressCallback = lambda line: None,
-) -> Receipt[Any]:
+) -> AnyReceipt:
     """Continue an execution that no process runs, or stop or cancel it, up to its receipt.
 
     Parameters
@@ -415,7 +415,7 @@ def send_request(store: ExecutionStore, entry: ExecutionSummary, request: str) -
     return True
 
 
-def receipt_of(acting: AnyExecutor, store: ExecutionStore, execution: int) -> Receipt[Any]:
+def receipt_of(acting: AnyExecutor, store: ExecutionStore, execution: int) -> AnyReceipt:
     """The receipt of an execution as the journal has it, as far as it is."""
     state = state_of(acting, store, execution)
     return acting.receipt(store.journal.entry(execution), state, None)

@@ -17,8 +17,9 @@ from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.port import ClaimPort
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import AnyExecution, AnyRecord, StateT
-from trimtab.model.documents import Receipt, SnapshotReference
+from trimtab.model.documents import AnyReceipt, SnapshotReference
 from trimtab.model.errors import ActError
+from trimtab.model.plan import AnyPlan
 
 BALANCER = "balancer"
 """Key of an execution's head; executions written before there was a second level have none."""
@@ -37,19 +38,19 @@ class StateCodec:
     """
 
     state: type[AnyExecution]
-    record: type[Any]
+    record: type[AnyRecord]
     progress: frozenset[str] = frozenset()
 
     def step_to_json(self, record: AnyRecord) -> dict[str, Any]:
         """A step, all of it."""
         return dict(_plain(record.step))
 
-    def record_to_json(self, record: AnyRecord) -> dict[str, Any]:
+    def record_to_json(self, record: AnyRecord) -> dict[str, object]:
         """The progress of a step, without the step."""
         names = (one.name for one in fields(self.record) if one.name != "step")
         return {name: _plain(getattr(record, name)) for name in names}
 
-    def record_from_json(self, step: Mapping[str, Any], record: Mapping[str, Any]) -> AnyRecord:
+    def record_from_json(self, step: Mapping[str, object], record: Mapping[str, object]) -> AnyRecord:
         """The inverse of `step_to_json` and `record_to_json`."""
         read: AnyRecord = msgspec.convert({**record, "step": step}, self.record)
         return read
@@ -59,7 +60,7 @@ class StateCodec:
         names = (one.name for one in fields(self.state.persisted_type) if one.name != "records")
         return {BALANCER: state.balancer} | {name: _plain(getattr(state, name)) for name in names}
 
-    def state_from_json(self, head: Mapping[str, Any], records: tuple[AnyRecord, ...]) -> AnyExecution:
+    def state_from_json(self, head: Mapping[str, object], records: tuple[AnyRecord, ...]) -> AnyExecution:
         """The state that a journal holds; its next event must be `Resumed`."""
         kept = msgspec.convert(head, self.state.persisted_type)
         return self.state.of(replace(kept, records=records), now=0.0)
@@ -108,7 +109,7 @@ def _plain(value: object) -> Any:
 
 
 PortT = TypeVar("PortT", bound=ClaimPort)
-PlanT = TypeVar("PlanT")
+PlanT = TypeVar("PlanT", bound=AnyPlan)
 SettingsT = TypeVar("SettingsT", bound=RetryPolicy)
 
 NewestSnapshot = Callable[[], "tuple[float, Any] | None"]
@@ -136,7 +137,7 @@ class ExecutionSummary:
     ended_at: float | None
     status: str
     owner: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     balancer: str
 
     def receipt_fields(self, state: AnyExecution) -> dict[str, Any]:
@@ -228,7 +229,7 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
     warnings: Callable[[PortT, PreparedPlan, SettingsT, Any], list[str]]
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
     machine: Callable[[PortT, Callable[[], float], Any], ExecutionMachine[Any, StateT]]
-    receipt: Callable[[ExecutionSummary, StateT, Any], Receipt[Any]]
+    receipt: Callable[[ExecutionSummary, StateT, Any], AnyReceipt]
     forecast: Callable[[PreparedPlan, SettingsT, Any], Any] = steps_left
     of_plan: Callable[[StateT, PlanT], StateT] = lambda state, plan: state
     resume_warnings: Callable[[PortT, StateT], list[str]] = lambda port, state: []

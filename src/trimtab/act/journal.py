@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from trimtab.act.execution.port import ClaimPort
 from trimtab.act.execution.settings import RetryPolicy
@@ -105,7 +105,7 @@ class Journal:
         self._db.execute("COMMIT")
 
     def create(
-        self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
+        self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, object]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
         codec = self._codecs.of(state.balancer)
@@ -233,7 +233,7 @@ class Journal:
         row = self._db.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
         return str(row[0])
 
-    def log(self, execution: int) -> list[tuple[float, str, str, dict[str, Any]]]:
+    def log(self, execution: int) -> list[tuple[float, str, str, dict[str, object]]]:
         """(time, event, order, changes) of every write since the start."""
         rows = self._db.execute(
             "SELECT at, event, order_given, changes FROM log WHERE execution = ? ORDER BY sequence",

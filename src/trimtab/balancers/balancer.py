@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from trimtab.files.plan_format import PlanFormat
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Location
+    from trimtab.model.documents import AnyReceipt
     from trimtab.model.errors import Finding
-    from trimtab.model.plan import Problem
+    from trimtab.model.plan import AnyPlan, Problem
     from trimtab.observe.collect.sampler import SystemSampler
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
@@ -84,7 +85,11 @@ class Option:
         return self.flag.removeprefix("--").replace("-", "_")
 
 
-def setting_overrides(options: Iterable[Option], values: Mapping[str, Any]) -> tuple[Override, ...]:
+OptionValues = Mapping[str, Any]
+"""Values of options by name, as `Option.kind` types them."""
+
+
+def setting_overrides(options: Iterable[Option], values: OptionValues) -> tuple[Override, ...]:
     """The options given that are a short way to write a setting, as overrides of that setting."""
     from trimtab_common.settings import Override
 
@@ -165,9 +170,11 @@ class System:
     name: str
     title: str
     address: AddressForm
-    connection: LazyImport[Callable[[ClusterTable], Any]]
+    connection: LazyImport[Callable[[ClusterTable], object]]
     collecting: LazyImport[SystemSampler]
-    checking: LazyImport[Callable[[Any, CollectSettings, CapacitySettings], Iterator[Finding]]] | None = None
+    checking: LazyImport[Callable[[object, CollectSettings, CapacitySettings], Iterator[Finding]]] | None = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +192,8 @@ class SystemBinding:
     """
 
     system: System
-    as_balancer_snapshot: LazyImport[Callable[[Any], Any]]
-    open: LazyImport[Callable[[Any, Callable[[], float]], AbstractContextManager[Any]]]
+    as_balancer_snapshot: LazyImport[Callable[[object], Any]]
+    open: LazyImport[Callable[[object, Callable[[], float]], AbstractContextManager[Any]]]
 
 
 Planner = Callable[[Any, Any], Any]
@@ -226,7 +233,7 @@ class PlanRequest:
     strategy: str | None = None
     writes: bool = False
     overrides: tuple[str, ...] = ()
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: OptionValues = field(default_factory=dict)
     loaded: Callable[[], None] = lambda: None
 
 
@@ -247,7 +254,7 @@ class PlanResult:
         decision.
     """
 
-    plan: Any = None
+    plan: AnyPlan | None = None
     snapshot: Any = None
     text: str = ""
     document: object = None
@@ -326,30 +333,30 @@ class Balancer:
     trigger: str
     settings: LazyImport[Section[Any]]
     snapshot: LazyImport[SnapshotFormat[Any]]
-    plan: LazyImport[PlanFormat[Any]]
+    plan: LazyImport[PlanFormat[AnyPlan]]
     pipeline: LazyImport[BalancerPipeline]
     planners: Mapping[str, LazyImport[Planner]]
     executor: LazyImport[AnyExecutor]
-    open: LazyImport[Callable[[Any, Callable[[], float]], AbstractContextManager[Any]]]
+    open: LazyImport[Callable[[object, Callable[[], float]], AbstractContextManager[Any]]]
     renderer: LazyImport[Renderer]
     impact: str
     target_kind: str = "broker"
     remedy: str = "finds the fewest moves that help"
     further_systems: tuple[SystemBinding, ...] = ()
     programs: str = ""
-    live_status: LazyImport[Callable[[Any, Any], Any]] | None = None
-    findings: LazyImport[Callable[[Any, Any], list[Problem]]] | None = None
+    live_status: LazyImport[Callable[[object, CollectSettings], object]] | None = None
+    findings: LazyImport[Callable[[object, object], list[Problem]]] | None = None
     direct_source_option: Option | None = None
     read_directly: LazyImport[Callable[..., AbstractContextManager[Any]]] | None = None
-    back: LazyImport[Callable[[Any], Any]] | None = None
-    undo: LazyImport[Callable[[Any, Any, Any], Any]] | None = None
+    back: LazyImport[Callable[[AnyPlan], AnyPlan]] | None = None
+    undo: LazyImport[Callable[[AnyPlan, AnyReceipt, object], AnyPlan]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str
     set_help: str
     plan_options: tuple[Option, ...] = ()
     apply_options: tuple[Option, ...] = ()
-    formats: Mapping[str, LazyImport[Callable[[Any], tuple[str, str]]]] = field(default_factory=dict)
-    replay: LazyImport[Callable[[Mapping[str, Any]], int]] | None = None
+    formats: Mapping[str, LazyImport[Callable[[AnyPlan], tuple[str, str]]]] = field(default_factory=dict)
+    replay: LazyImport[Callable[[OptionValues], int]] | None = None
     replay_options: tuple[Option, ...] = ()
     replay_help: str = ""
     figures: LazyImport[Callable[..., Mapping[str, Mapping[str, float | None]]]] | None = None
@@ -375,12 +382,14 @@ class Balancer:
         known = " or ".join(one.name for one in self.systems)
         raise SettingsError(f"--system is {system!r}: plans of {self.name} are for {known}")
 
-    def system_of(self, plan: Any) -> System:
+    def system_of(self, plan: AnyPlan) -> System:
         """The system that a plan is for."""
         seat = self.binding(getattr(plan, "system", None))
         return self.system if seat is None else seat.system
 
-    def opened(self, plan: Any, connection: Any, clock: Callable[[], float]) -> AbstractContextManager[Any]:
+    def opened(
+        self, plan: AnyPlan, connection: object, clock: Callable[[], float]
+    ) -> AbstractContextManager[Any]:
         """The system of a plan as a port to act through."""
         seat = self.binding(getattr(plan, "system", None))
         return (self.open if seat is None else seat.open)()(connection, clock)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trimtab.balancers.balancer import OptionValues
 from trimtab.files.head import instant
 from trimtab.report.formats import print_progress
 from trimtab.report.tables import print_wide
@@ -16,7 +17,7 @@ from trimtab_common.files import writing
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Replay = Callable[[Mapping[str, Any]], int]
+Replay = Callable[[OptionValues], int]
 """Replays a recording by the values of options, shows the figures of each strategy, and gives the exit code.
 
 It raises `SettingsError` if options contradict one another or a name is unknown, and another `TrimtabError`
@@ -26,14 +27,14 @@ Draw = Callable[[Path, str], Iterable[Path]]
 """Draws into a folder, under a name without suffix; the files written."""
 
 
-def bounds(values: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def bounds(values: OptionValues) -> tuple[float | None, float | None]:
     """`--since` and `--until`, seconds since 1970; None for one that is not given."""
     found = [instant(f"--{name}", values[name]) for name in ("since", "until")]
     since, until = (None if one is None else one.timestamp() for one in found)
     return since, until
 
 
-def recording_option(values: Mapping[str, Any], option: str, noun: str, what: str) -> Path | None:
+def recording_option(values: OptionValues, option: str, noun: str, what: str) -> Path | None:
     """The recording in files that an option names; None where a lake is named instead.
 
     Parameters
@@ -56,7 +57,7 @@ def recording_option(values: Mapping[str, Any], option: str, noun: str, what: st
 
 
 def show(
-    values: Mapping[str, Any],
+    values: OptionValues,
     draw: Draw,
     document: Callable[[], object],
     text: Callable[[], Iterable[RenderableType]],

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trimtab.balancers.balancer import AddressForm, LazyImport, Option, System, setting_overrides
+from trimtab.balancers.balancer import (
+    AddressForm,
+    LazyImport,
+    Option,
+    OptionValues,
+    System,
+    setting_overrides,
+)
 from trimtab_common.settings import REDIS_SCHEMES
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ LARGE_JOB: Final = Option(
 )
 
 
-def spark_overrides(values: Mapping[str, Any]) -> tuple[Override, ...]:
+def spark_overrides(values: OptionValues) -> tuple[Override, ...]:
     """Those of `MASTER` and `HEAVY` that are given, as overrides of settings."""
     return setting_overrides((SPARK_MASTER, LARGE_JOB), values)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import typer
 
 from trimtab.balancers import BALANCERS, Balancer, Option
-from trimtab.balancers.balancer import PlanRequest
+from trimtab.balancers.balancer import OptionValues, PlanRequest
 from trimtab.balancers.clusters import ENVIRONMENT_VARIABLE, examples
 from trimtab.balancers.systems import LARGE_JOB as LARGE_JOB
 from trimtab.balancers.systems import SPARK_MASTER as SPARK_MASTER
@@ -155,7 +155,7 @@ def command_context(
     settings: Path | None,
     overrides: Overrides,
     cluster: str | None = None,
-    values: dict[str, Any] | None = None,
+    values: OptionValues | None = None,
 ) -> CommandContext:
     """The cluster, the lake and the settings of a command, as it was given them."""
     from trimtab.cli.context import CommandContext
@@ -229,7 +229,7 @@ def run(
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    values: dict[str, Any],
+    values: OptionValues,
 ) -> None:
     """Rebuild the tables from raw samples, of all history or a part, and write the newest snapshots.
 
@@ -264,7 +264,7 @@ def stream(
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    values: dict[str, Any],
+    values: OptionValues,
 ) -> None:
     """Update tables and snapshots with new samples, exactly once, until Ctrl-C.
 
@@ -350,7 +350,7 @@ def status(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    values: dict[str, Any],
+    values: OptionValues,
 ) -> None:
     """Show the load as a heat map of brokers and resources, and the goals that hold.
 
@@ -409,7 +409,7 @@ def _plan_command(balancer: Balancer) -> Any:
             False, "--detailed-exitcode", help="Exit code 4 instead of 0 if the plan has moves."
         ),
         *,
-        values: dict[str, Any],
+        values: OptionValues,
     ) -> None:
         from trimtab.cli import plan as body
 
@@ -495,7 +495,7 @@ def apply(
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    values: dict[str, Any],
+    values: OptionValues,
 ) -> None:
     """Execute a plan in batches; temporary settings are always restored.
 
@@ -595,7 +595,7 @@ def _group() -> None:
 
 
 def _replay_command(balancer: Balancer) -> Any:
-    def replay(*, values: dict[str, Any]) -> None:
+    def replay(*, values: OptionValues) -> None:
         assert balancer.replay is not None
         raise typer.Exit(balancer.replay()(values))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.balancers import System, systems
+from trimtab.balancers.balancer import OptionValues
 from trimtab.balancers.clusters import (
     ENVIRONMENT_VARIABLE,
     Cluster,
@@ -50,7 +51,7 @@ class CommandContext:
     settings: Path | None
     overrides: Overrides
     cluster: str | None = None
-    option_values: Mapping[str, Any] = field(default_factory=dict)
+    option_values: OptionValues = field(default_factory=dict)
 
     def read(self, *overrides: str | Override) -> Settings:
         """The settings in force, with further settings that options stand for."""

@@ -76,18 +76,20 @@ def _output(
     all_moves: bool,
 ) -> None:
     """Print a new plan and write its file; exit code 3 where its verdict is not complete."""
+    plan = planned.plan
+    assert plan is not None
     if out is not None:
-        balancer.plan().write(planned.plan, out)
-    reference = planned.plan.snapshot
+        balancer.plan().write(plan, out)
+    reference = plan.snapshot
     how = execution_settings(settings, balancer)
-    known = [] if planned.plan.strategy == UNDO else known_executions(state_folder())
+    known = [] if plan.strategy == UNDO else known_executions(state_folder())
     warnings = staleness_warnings(reference, known, time.time(), how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":
         own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}
-        sys.stdout.write(balancer.plan().to_bytes(planned.plan, own).decode())
+        sys.stdout.write(balancer.plan().to_bytes(plan, own).decode())
     else:
-        _show(balancer, planned.plan, planned.snapshot, form, all_moves=all_moves)
+        _show(balancer, plan, planned.snapshot, form, all_moves=all_moves)
     if form == "text":
         sys.stdout.write(planned.text)
         print_progress(f"from the snapshot of {reference.taken_at}, {duration_text(max(0.0, age))} old")
@@ -95,7 +97,7 @@ def _output(
         warn(warning)
     if out is not None:
         print_progress(f"plan written to {out}")
-    if not planned.plan.verdict.is_complete and planned.binding:
+    if not plan.verdict.is_complete and planned.binding:
         raise typer.Exit(3)
 
 

@@ -45,18 +45,16 @@ from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, bal
 from trimtab.balancers.planning import snapshot_on
 from trimtab.balancers.settings import execution_settings
 from trimtab.files.store import Location
-from trimtab.model.documents import Receipt
+from trimtab.model.documents import AnyReceipt as AnyReceipt
 from trimtab.model.errors import ActError, ObserveError
-from trimtab.model.plan import UNDO, Plan
+from trimtab.model.plan import UNDO
+from trimtab.model.plan import AnyPlan as AnyPlan
 from trimtab.observe.lake.lake import Lake
 from trimtab_common.errors import ConnectError, InputError, TrimtabError
 from trimtab_common.settings import Settings
 
 if TYPE_CHECKING:
     from trimtab.observe.collect.sampler import TickResult
-
-AnyPlan: TypeAlias = Plan[Any]
-AnyReceipt: TypeAlias = Receipt[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,8 +407,7 @@ def plan_undo(
             f"the snapshot of {taken_at} is from before the end of execution {entry.id}: collect samples, "
             "run `trimtab pipeline run`, and try again"
         )
-    undone: AnyPlan = balancer.undo()(plan, receipt, found)
-    return undone, found
+    return balancer.undo()(plan, receipt, found), found
 
 
 @contextmanager

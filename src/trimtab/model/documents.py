@@ -6,7 +6,7 @@ what was left.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta
 
@@ -138,3 +138,7 @@ class Receipt(Generic[OutcomeT]):
     def seconds(self) -> float:
         """From the first look to the last."""
         return self.ended_at - self.started_at
+
+
+AnyReceipt = Receipt[Any]
+"""A receipt of any balancer; its outcomes are the balancer's own."""

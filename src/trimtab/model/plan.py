@@ -99,11 +99,13 @@ class Plan(Generic[MoveT]):
         return self.verdict is Verdict.BALANCED and not self.has_changes
 
 
+AnyPlan = Plan[Any]
+"""A plan of any balancer; its moves are the balancer's own."""
 UNDO: Final = "undo"
 """Strategy of plans that undo an executed plan; every step of such a plan is needed."""
 
 
-def goals_of(plan: Plan[Any]) -> dict[str, object]:
+def goals_of(plan: AnyPlan) -> dict[str, object]:
     """The settings of a plan that measurements compare with, without requests such as `drain`."""
     names = ("goals", "theta", "epsilon", "min_utilization")
     return {name: plan.settings[name] for name in names if name in plan.settings}

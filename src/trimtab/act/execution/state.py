@@ -110,7 +110,7 @@ class PersistedState(Generic[RecordT, SettingsT]):
     reason: str = ""
     outcome: ExecutionStatus | None = None
     batches: int = 0
-    brokers: frozenset[Any] | None = None
+    brokers: frozenset[object] | None = None
 
     @property
     def clean(self) -> bool:
@@ -182,7 +182,7 @@ class Execution(PersistedState[RecordT, SettingsT]):
     failing_since: float | None = None
     failures_in_a_row: int = 0
     pause_until: float = 0.0
-    missing_since: Mapping[Any, float] = field(default_factory=dict)
+    missing_since: Mapping[object, float] = field(default_factory=dict)
     blocked_since: Mapping[int, float] = field(default_factory=dict)
     give_up: str = ""
 
@@ -303,7 +303,7 @@ def absorb_observation(state: StateT, cluster_id: str, alive: frozenset[Any]) ->
     return well(replace(state, fresh=True, brokers=brokers, missing_since=gone_since))
 
 
-def is_lost(state: StateT, broker: Any) -> bool:
+def is_lost(state: StateT, broker: object) -> bool:
     """True if a broker has been gone for longer than the grace."""
     since = state.missing_since.get(broker)
     return since is not None and state.now - since >= state.settings.broker_timeout_seconds

@@ -34,7 +34,7 @@ class AnyStep(Protocol):
         ...
 
     @property
-    def destinations(self) -> tuple[Any, ...]:
+    def destinations(self) -> tuple[object, ...]:
         """Brokers without which it cannot be done."""
         ...
 

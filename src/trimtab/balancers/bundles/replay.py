@@ -7,8 +7,8 @@ import dataclasses
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from trimtab.balancers.balancer import OptionValues
 from trimtab.balancers.replays import recording_option, show
 from trimtab.balancers.settings import read_settings
 from trimtab.balancers.systems import spark_overrides, spark_settings
@@ -44,7 +44,7 @@ from trimtab.report.formats import counted, print_progress, warn
 from trimtab_common.errors import SettingsError
 
 
-def replayed(values: Mapping[str, Any]) -> int:
+def replayed(values: OptionValues) -> int:
     """Replay recorded load through strategies, and show or write what they decide. See `Replay`."""
     simulated = values["mode"] == "simulated"
     recording = _recording(values)
@@ -84,7 +84,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     return 0
 
 
-def _recording(values: Mapping[str, Any]) -> ReportRecording:
+def _recording(values: OptionValues) -> ReportRecording:
     """The recording in files, or that of the lake."""
     reports = recording_option(values, "reports", "a recording", "a recording in files")
     period = TickRange(instant("--since", values["since"]), instant("--until", values["until"]))
@@ -93,7 +93,7 @@ def _recording(values: Mapping[str, Any]) -> ReportRecording:
     return LakeReportRecording(lake_place(values["lake"]), values["cluster"], period)
 
 
-def _check_together(values: Mapping[str, Any], *, listed: bool, simulated: bool, several: bool) -> None:
+def _check_together(values: OptionValues, *, listed: bool, simulated: bool, several: bool) -> None:
     """Refuse options that make no sense together."""
     if listed and not simulated:
         raise SettingsError(
@@ -175,7 +175,7 @@ def _on_spark(
     scenarios: dict[str, ShedderScenario],
     measured_by: MetricSpec,
     out: Path | None,
-    values: Mapping[str, Any],
+    values: OptionValues,
 ) -> StrategyComparison:
     """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
     from trimtab.history.bundles.spark import replay_on_spark
@@ -218,7 +218,7 @@ def _show(
     comparison: StrategyComparison,
     chosen: Mapping[str, StrategyRequest],
     recording: ReportRecording,
-    values: Mapping[str, Any],
+    values: OptionValues,
 ) -> None:
     how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
     show(

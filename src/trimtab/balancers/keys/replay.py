@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
+from trimtab.balancers.balancer import OptionValues
 from trimtab.balancers.replays import bounds, show
 from trimtab.balancers.settings import read_settings
 from trimtab.files.keys.formats import read_records
@@ -18,7 +17,7 @@ from trimtab.report.keys.replay import draw_replay, replay_document, replay_text
 from trimtab_common.errors import InputError, SettingsError
 
 
-def replayed(values: Mapping[str, Any]) -> int:
+def replayed(values: OptionValues) -> int:
     """Send recorded records by policies, and show what each would have made of them. See `Replay`."""
     settings = read_settings(values["settings"], values["set"], os.environ).of(SECTION)
     stream, name, keyless = _stream(values)
@@ -48,7 +47,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     return 0
 
 
-def _stream(values: Mapping[str, Any]) -> tuple[KeyStream, str, int]:
+def _stream(values: OptionValues) -> tuple[KeyStream, str, int]:
     """The records asked for, a name for them, and how many were left out."""
     file, law = values["records"], values["key_distribution"]
     if (file is None) == (law is None):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trimtab.balancers.balancer import OptionValues
 from trimtab.balancers.queues import WeightSource
 from trimtab.balancers.replays import bounds, recording_option, show
 from trimtab.balancers.settings import read_settings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trimtab_queues.format.settings import QueuesSettings
 
 
-def replayed(values: Mapping[str, Any]) -> int:
+def replayed(values: OptionValues) -> int:
     """Dispatch recorded arrivals by policies, and show what each would have made of them. See `Replay`."""
     settings = read_settings(values["settings"], values["set"], os.environ).of(SECTION)
     arrivals, name = _recording(values)
@@ -56,7 +56,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     return 0
 
 
-def _recording(values: Mapping[str, Any]) -> tuple[Arrivals, str]:
+def _recording(values: OptionValues) -> tuple[Arrivals, str]:
     """The arrivals asked for, and a name for them."""
     file = recording_option(values, "arrivals", "a file", "a file")
     if file is not None:
@@ -83,7 +83,7 @@ def _weights(arrivals: Arrivals, weights: WeightSource, settings: QueuesSettings
     return found
 
 
-def _speed(values: Mapping[str, Any], arrivals: Arrivals, settings: QueuesSettings) -> list[float]:
+def _speed(values: OptionValues, arrivals: Arrivals, settings: QueuesSettings) -> list[float]:
     """Seconds of work that each worker does in a second; there are as many queues."""
     text, queues = values["speed"], values["queues"]
     if text is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trimtab.balancers import BALANCERS
+from trimtab.balancers.balancer import OptionValues
 from trimtab.balancers.planning import planner_of
 from trimtab.balancers.replays import recording_option, show
 from trimtab.balancers.settings import read_settings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trimtab.history.replicas.spark import ScenarioComparison
 
 
-def replayed(values: Mapping[str, Any]) -> int:
+def replayed(values: OptionValues) -> int:
     """Replan recorded loads by strategies, and show what each would have made of them. See `Replay`."""
     found = read_settings(values["settings"], (*values["set"], *spark_overrides(values)), os.environ)
     settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
@@ -73,9 +73,7 @@ def _seconds(option: str, minutes: float) -> float:
     return seconds
 
 
-def _scenarios(
-    values: Mapping[str, Any], settings: ReplicasSettings, every: int
-) -> dict[str, PlanningScenario]:
+def _scenarios(values: OptionValues, settings: ReplicasSettings, every: int) -> dict[str, PlanningScenario]:
     """Nothing, then every strategy with every load, by name."""
     from trimtab.history.replicas.replay import PlanningScenario
 
@@ -94,7 +92,7 @@ def _scenarios(
 
 
 def _policies(
-    values: Mapping[str, Any], settings: ReplicasSettings, step_seconds: float
+    values: OptionValues, settings: ReplicasSettings, step_seconds: float
 ) -> dict[str, PlanningScenario]:
     """The first strategy under each policy, by name; `default` is the policy without a settings file."""
     if not values["policy"]:
@@ -117,7 +115,7 @@ def _policies(
     return found
 
 
-def _recording(values: Mapping[str, Any]) -> LoadRecording:
+def _recording(values: OptionValues) -> LoadRecording:
     """The recording in a folder, or that of the lake."""
     from trimtab.history.replicas.recording import FolderLoadRecording, LakeLoadRecording
 
@@ -131,7 +129,7 @@ def _recording(values: Mapping[str, Any]) -> LoadRecording:
     return LakeLoadRecording(lake_place(values["lake"]), values["cluster"])
 
 
-def _show(found: ScenarioComparison, name: str, values: Mapping[str, Any]) -> None:
+def _show(found: ScenarioComparison, name: str, values: OptionValues) -> None:
     show(
         values,
         lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}"),
