@@ -25,10 +25,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, unquote
+
+import msgspec
 
 from trimtab.files.machine import cache_folder
 from trimtab.files.object_store import StoreError, StorePath
@@ -38,6 +40,7 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, read_manifest
 from trimtab.observe.lake.parquet import finished_files, rows_of_folder
 from trimtab.observe.lake.writer_lock import WriterLock, hold_writer_lock
+from trimtab_common.documents import one_of
 from trimtab_common.files import in_the_making
 
 if TYPE_CHECKING:
@@ -68,12 +71,15 @@ class RawIndex:
         By day, as folders are named, the names of the files that samples landed then were joined into.
     doomed
         Files (relative to the balancer's folder) that no longer count, and since when, seconds since 1970.
+    format
+        Format of the document.
     """
 
     number: int = 0
     begins: int = 0
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doomed: Mapping[str, float] = field(default_factory=dict)
+    format: Annotated[str, one_of(INDEX_FORMAT)] = INDEX_FORMAT
 
     def with_joined(self, day: str, name: str, written: Iterable[str], now: float) -> RawIndex:
         """A file stands for those `landed` that day under some names."""
@@ -103,12 +109,8 @@ def read_index(home: Location) -> RawIndex:
     if found is None:
         return RawIndex()
     try:
-        told = json.loads(found[1])
-        if told.pop("format") != INDEX_FORMAT:
-            raise ValueError("another format")
-        told["joined"] = {day: tuple(names) for day, names in told["joined"].items()}
-        return RawIndex(**told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return msgspec.json.decode(found[1], type=RawIndex)
+    except msgspec.MsgspecError as error:
         raise ObserveError(
             f"{numbered.path(found[0])} is not of format {INDEX_FORMAT} ({error}): use the version of "
             "trimtab that wrote it, for it says which raw samples count"
@@ -124,7 +126,7 @@ def publish_index(home: Location, index: RawIndex) -> RawIndex:
         If somebody else has published one since it was read; nothing was published then.
     """
     numbered = replace(index, number=index.number + 1)
-    content = json.dumps({"format": INDEX_FORMAT, **asdict(numbered)}, indent=1).encode()
+    content = msgspec.json.format(msgspec.json.encode(numbered), indent=1)
     try:
         _numbered(home).add(numbered.number, content)
     except VersionConflictError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.model.errors import ObserveError
+from trimtab_common.documents import one_of
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 FORMAT = "trimtab/tables/1"
 FOLDER = "manifests"
 """Below the tables' folder; the newest counts."""
-
-FILE = "manifest.json"
-"""The only one that there was before manifests were numbered; read where there is no other."""
 
 RETAINED_MANIFESTS = 20
 """For readers that have looked which is the newest, and for us to see what went before."""
@@ -90,6 +88,8 @@ class Manifest:
         The pipeline settings that the tables were made with.
     writer_epoch
         Of the writer that published it (`trimtab.observe.lake.writer_lock`); 0 where none was asked for.
+    format
+        Format of the document.
     """
 
     version: int = 0
@@ -98,6 +98,7 @@ class Manifest:
     watermark: int = 0
     settings: dict[str, object] = field(default_factory=dict)
     writer_epoch: int = 0
+    format: Annotated[str, one_of(FORMAT)] = FORMAT
 
     def replaced(self, table: str, ranges: Ranges, path: str, span: tuple[int, int] | None) -> Manifest:
         """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
@@ -154,13 +155,15 @@ def read_manifest(tables: Location) -> Manifest:
     """
     numbered = _numbered(tables)
     found = numbered.newest()
-    if found is not None:
-        return _decoded(numbered.path(found[0]), found[1])
-    path = tables / FILE
-    try:
-        return _decoded(path, path.read_bytes())
-    except FileNotFoundError:
+    if found is None:
         return Manifest()
+    try:
+        manifest = msgspec.json.decode(found[1], type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise _unreadable(numbered.path(found[0]), str(error)) from None
+    if not manifest.version:
+        raise _unreadable(numbered.path(found[0]), "it has no version")
+    return manifest
 
 
 def publish_manifest(tables: Location, manifest: Manifest) -> Manifest:
@@ -168,15 +171,12 @@ def publish_manifest(tables: Location, manifest: Manifest) -> Manifest:
 
     Raises
     ------
-    NumberTakenError
+    VersionConflictError
         If another one was published since the one that `manifest` was made from.
     """
     numbered = replace(manifest, version=manifest.version + 1)
-    document = manifest_document(numbered)
-    _numbered(tables).add(numbered.version, json.dumps(document, indent=1).encode())
-    # A trimtab of before then finds no tables, instead of old ones whose files are about to go.
-    with contextlib.suppress(FileNotFoundError):
-        (tables / FILE).unlink()
+    content = msgspec.json.format(msgspec.json.encode(numbered, order="deterministic"), indent=1)
+    _numbered(tables).add(numbered.version, content)
     return numbered
 
 
@@ -184,43 +184,8 @@ def _numbered(tables: Location) -> VersionedDocuments:
     return VersionedDocuments(tables / FOLDER, RETAINED_MANIFESTS)
 
 
-def _decoded(path: Location, text: bytes) -> Manifest:
-    try:
-        return manifest_from(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ObserveError(
-            f"{path} is not a manifest of format {FORMAT} ({error}): "
-            "remove the tables folder and run `trimtab pipeline run` to build it anew from raw samples"
-        ) from None
-
-
-def manifest_document(manifest: Manifest) -> dict[str, object]:
-    """A manifest as JSON has it."""
-    return {
-        "format": FORMAT,
-        "version": manifest.version,
-        "writer_epoch": manifest.writer_epoch,
-        "watermark": manifest.watermark,
-        "streams": manifest.streams,
-        "settings": manifest.settings,
-        "tables": {
-            name: [asdict(entry) for entry in entries] for name, entries in sorted(manifest.tables.items())
-        },
-    }
-
-
-def manifest_from(found: dict[str, Any]) -> Manifest:
-    """The manifest that JSON tells; what is no manifest raises `KeyError`, `TypeError` or `ValueError`."""
-    if found["format"] != FORMAT:
-        raise ValueError(found["format"])
-    return Manifest(
-        version=found["version"],
-        tables={
-            name: tuple(ManifestEntry(**entry) for entry in entries)
-            for name, entries in found["tables"].items()
-        },
-        streams=found["streams"],
-        watermark=found["watermark"],
-        settings=found["settings"],
-        writer_epoch=found.get("writer_epoch", 0),
+def _unreadable(path: Location, reason: str) -> ObserveError:
+    return ObserveError(
+        f"{path} is not a manifest of format {FORMAT} ({reason}): "
+        "remove the tables folder and run `trimtab pipeline run` to build it anew from raw samples"
     )

@@ -15,11 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trimtab.files.store import remove_folder, written_at
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.columns import DAY
-from trimtab.observe.lake.manifest import Manifest, manifest_document, manifest_from
+from trimtab.observe.lake.manifest import Manifest
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location
@@ -139,7 +141,7 @@ class BuildProgress:
 
 def build_key(manifest: Manifest, *request: object) -> str:
     """Digest of tables, whoever published them, and of what was asked."""
-    return _digest([manifest_document(replace(manifest, version=0, writer_epoch=0)), *request])
+    return _digest([asdict(replace(manifest, version=0, writer_epoch=0)), *request])
 
 
 def resumed_progress(
@@ -163,9 +165,7 @@ def unfinished_build(tables: Location) -> BuildProgress | None:
     found = _numbered(tables).newest()
     if found is None:
         return None
-    told = json.loads(found[1])
-    manifest = manifest_from(told.pop("manifest"))
-    return BuildProgress(manifest=manifest, **{**told, "done": tuple(told["done"])})
+    return msgspec.json.decode(found[1], type=BuildProgress)
 
 
 def save_progress(tables: Location, progress: BuildProgress) -> None:
@@ -178,12 +178,8 @@ def save_progress(tables: Location, progress: BuildProgress) -> None:
     """
     numbered = _numbered(tables)
     found = numbered.newest()
-    told = {
-        **asdict(replace(progress, manifest=Manifest())),
-        "manifest": manifest_document(progress.manifest),
-    }
     try:
-        numbered.add(1 if found is None else found[0] + 1, json.dumps(told).encode())
+        numbered.add(1 if found is None else found[0] + 1, msgspec.json.encode(progress))
     except VersionConflictError:
         raise ObserveError(
             f"{tables.parent}: another `trimtab pipeline run` builds its history at the same time, because "

@@ -61,23 +61,10 @@ def test_entries_never_overlap_after_any_replacement(tmp_path: Path) -> None:
 )
 def test_damaged_manifest_is_one_sentence_with_a_remedy(tmp_path: Path, text: str) -> None:
     """An edited or truncated manifest: the error names file and remedy, without a traceback."""
-    (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(ObserveError, match=r"manifest\.json is not a manifest .* run `trimtab pipeline run`"):
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / f"{1:020d}.json").write_text(text)
+    with pytest.raises(ObserveError, match=r"1\.json is not a manifest .* run `trimtab pipeline run`"):
         read_manifest(tmp_path)
-
-
-def test_a_lake_without_numbered_manifests_is_read(tmp_path: Path) -> None:
-    """Its one file counts until the first publication, which takes its place."""
-    old = '{"format": "trimtab/tables/1", "version": 41, "watermark": 7, "streams": {"s": 3}, "settings": {},'
-    old += '"tables": {"rates": [{"path": "rates/old", "begin": 0, "end": 9, "first": 0, "last": 8}]}}'
-    (tmp_path / "manifest.json").write_text(old)
-    found = read_manifest(tmp_path)
-    assert (found.version, found.watermark, found.streams, found.writer_epoch) == (41, 7, {"s": 3}, 0)
-    assert found.tables == {"rates": (ManifestEntry("rates/old", 0, 9, 0, 8),)}
-    published = publish_manifest(tmp_path, found)
-    assert published.version == 42
-    assert read_manifest(tmp_path) == published
-    assert [path.name for path in tmp_path.iterdir()] == ["manifests"]
 
 
 def test_two_publications_on_the_same_tables_are_one(tmp_path: Path) -> None:
