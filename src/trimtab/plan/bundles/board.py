@@ -87,6 +87,8 @@ def may_move(g, i, b):
     here = g.place[i]
     if m < 0 or here < 0 or b == g.fixed.initial[i]:
         return True
+    # Compared with the source, not with a limit: an ownership that violates anti-affinity can then improve
+    # step by step.
     around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
     around_here, on_here = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, here)
     return around <= around_here and on <= on_here

@@ -101,6 +101,8 @@ def _work_off(g, h, bundles, targets, floor):
         i = items[0]
         pressure = pressure_at(g.potentials, h)
         worth, b = _best_target(g, i, targets, floor)
+        # Gains are computed again when an entry is taken, not after each change. An entry whose gain has
+        # fallen much is queued again, so that better ones precede it.
         if b >= 0 and worth < STALE * keys[0] * pressure:
             keys[0], goals[0] = worth / pressure, b
         else:
@@ -132,6 +134,8 @@ def shed(g, h, floor):
         i = g.links[i, 0]
     if size == 0:
         return 0
+    # One ranking of the destinations for all bundles, by their mean load: a ranking for each bundle would
+    # cost more than it gains.
     for r in range(len(probe)):
         probe[r] /= size
     ranked = np.argsort(gains[:size], kind="mergesort")[:LONG_LIST]

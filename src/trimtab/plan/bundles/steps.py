@@ -54,6 +54,7 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
             i = queue[k]
             if first < 0:
                 first = k
+            # The source is relieved immediately, so later entries of the same pass can use its capacity.
             if _fits(use, inverse, usage, ceiling, i, place[i]):
                 done[k] = True
                 order[made] = i
@@ -110,6 +111,7 @@ def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
             before[0, r] = usage[source, r] if source >= 0 else 0.0
             before[1, r] = usage[target, r]
         _carry(a.use, a.inverse, usage, i, source, target)
+        # Necessary moves have their own goals, whatever they do for the load.
         if source < 0:
             out.goal[k], out.broker[k] = UNOWNED_GOAL, target
         elif a.must[i]:

@@ -1,6 +1,6 @@
 """`AvgShedder`: the fullest broker sheds to the emptiest, the next fullest to the next emptiest, and so on.
 
-It is both halves: the shedder plans where each bundle goes, and the placement keeps to the plan.
+It contains both parts: the shedder plans the destination of each bundle, and the placement follows the plan.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from trimtab.plan.pulsar.view import LeaderLoadView
 
 @dataclass(frozen=True)
 class PlannedDestination:
-    """The destination of a bundle; released Pulsar looks it up by what was known of the bundle (`data`)."""
+    """The destination of a bundle; released Pulsar looks it up by the bundle's statistics (`data`)."""
 
     bundle: str
     data: BundleData
@@ -33,11 +33,11 @@ class AvgState:
     Attributes
     ----------
     hits_low, hits_high
-        How often in succession each broker was in a pair as far apart as the two thresholds.
+        Number of successive decisions in which each broker's pair exceeded the low and the high threshold.
     plan
-        Destinations, in the order in which they were first written down.
+        Destinations, in the order of their first entry.
     max_brokers
-        The most brokers ever seen: Pulsar's map of scores keeps its size, and so its order.
+        Largest number of brokers so far: Pulsar's map of scores keeps its size, and so its order.
     """
 
     hits_low: Mapping[str, int] = field(default_factory=dict)
@@ -65,8 +65,8 @@ def choose(
 ) -> tuple[BrokerChoice, AvgState]:
     """The decision of `AvgShedder.selectBroker`: the plan where it has a candidate, else a hash of chance.
 
-    In released Pulsar what chance decides is written into the plan as well, so that all bundles of equal data
-    (as those that nothing is known of yet) follow the first of them.
+    In released Pulsar random choices are entered in the plan as well, so that all bundles with equal data
+    (such as unknown ones) follow the first of them.
 
     References
     ----------
@@ -93,10 +93,9 @@ PLACER = Placer(choose, AvgState())
 def planned(bundle: str, view: LeaderLoadView, state: AvgState, options: PulsarBrokerConfig) -> str | None:
     """The broker that the plan has for a bundle, if any.
 
-    Released Pulsar looks it up by what is known of the bundle, not by its name, and what is known of those
-    in the plan goes on changing: a bundle is found only as long as nothing new was heard of it, and one whose
-    data are equal to another's finds the destination of whichever was planned last. Planning by name
-    (#26246) is an option of ours, `avgShedderPlanByBundleName`.
+    Released Pulsar looks it up by the bundle's statistics, not by its name, and these change. A bundle is
+    found only until its next sample, and a bundle with the data of another finds the destination that was
+    planned last. Planning by name (#26246) is an option of ours, `avgShedderPlanByBundleName`.
     """
     place = _place_of(bundle, view, state, options)
     return None if place is None else state.plan[place].broker
@@ -110,7 +109,7 @@ def without_plan(state: AvgState, options: PulsarBrokerConfig) -> AvgState:
 
 
 def living(state: AvgState, view: LeaderLoadView) -> AvgState:
-    """The state without entries of the plan that can never be found again; Pulsar keeps them for ever.
+    """The state without entries of the plan that can never be found again; Pulsar never removes them.
 
     Their bundle has had another sample since, and the count of samples, which is part of the key, only grows
     up to `LONG_SAMPLES`.
@@ -124,9 +123,9 @@ def living(state: AvgState, view: LeaderLoadView) -> AvgState:
 def with_planned(
     state: AvgState, view: LeaderLoadView, destinations: Mapping[str, str], options: PulsarBrokerConfig
 ) -> AvgState:
-    """The state with these bundles' destinations written down.
+    """The state with entries for these bundles' destinations.
 
-    Where there is an equal key, that entry keeps its place and its bundle and gets the new broker.
+    If an equal key exists, that entry keeps its place and bundle and gets the new broker.
     """
     entries = list(state.plan)
     fresh: dict[BundleData | str, int] = {}
@@ -150,10 +149,9 @@ def _place_of(bundle: str, view: LeaderLoadView, state: AvgState, options: Pulsa
 
 
 def _is_as_filed(one: PlannedDestination, view: LeaderLoadView) -> bool:
-    """True if the data of an entry's bundle are still those it was filed under.
+    """True if the data of an entry's bundle still equal its key.
 
-    Java's map files an entry under the hash that its key had on that day, and compares with the key as it is
-    now.
+    Java's map stores an entry under the hash of its key at that time, and compares with the current key.
     """
     return one.bundle not in view.bundles.row or view.bundles[one.bundle] == one.data
 
@@ -161,10 +159,10 @@ def _is_as_filed(one: PlannedDestination, view: LeaderLoadView) -> bool:
 def decide(
     view: LeaderLoadView, state: AvgState, options: PulsarBrokerConfig, chance: np.random.Generator
 ) -> tuple[ShedDecision, AvgState]:
-    """The decision of `AvgShedder.findBundlesForUnloading`; nothing is left to chance.
+    """The decision of `AvgShedder.findBundlesForUnloading`; deterministic.
 
-    `ShedDecision.destinations` holds what the plan says of each bundle once it is complete. In released
-    Pulsar that need not be the broker that the bundle was chosen for: see `planned`.
+    `ShedDecision.destinations` has the destination of each bundle in the complete plan. In released Pulsar
+    that need not be the broker that the bundle was chosen for: see `planned`.
 
     References
     ----------
@@ -268,7 +266,7 @@ def _is_triggered(
     hits_high: Mapping[str, int],
     options: PulsarBrokerConfig,
 ) -> bool:
-    """True if any of the two has been apart from its partner often enough."""
+    """True if either broker has enough hits."""
     return any(
         hits_high.get(name, 0) >= options.avg_shedder_hit_count_high_threshold
         or hits_low.get(name, 0) >= options.avg_shedder_hit_count_low_threshold
@@ -279,7 +277,7 @@ def _is_triggered(
 def _chosen(
     view: LeaderLoadView, source: str, target: str, options: PulsarBrokerConfig, pair: dict[str, object]
 ) -> tuple[str, ...]:
-    """Bundles of the fuller broker from the busiest down, each that is not more than what is left."""
+    """Bundles of the fuller broker from the busiest down, each not larger than the remaining amount."""
     fuller, emptier = view.reports[source], view.reports[target]
     share = options.max_unload_percentage
     rate, throughput = (fuller.rate - emptier.rate) * share, (fuller.throughput - emptier.throughput) * share

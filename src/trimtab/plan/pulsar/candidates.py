@@ -1,7 +1,8 @@
-"""The brokers that a bundle may go to: policies first, then filters that never leave nothing by themselves.
+"""The candidate brokers of a bundle: policies first, then filters that never remove the last candidate
+themselves.
 
-`LoadManagerShared` of Pulsar 4.0.7 and 4.2.4, which are alike. Every filter takes candidates and gives those
-that are left, in the same order.
+As `LoadManagerShared` of Pulsar 4.0.7 and 4.2.4, which are equal. Every filter receives candidates and
+returns the remaining ones in the same order.
 """
 
 import re
@@ -26,8 +27,8 @@ def by_policies(
     """The brokers that the policies allow (`applyNamespacePolicies`).
 
     With an isolation policy: its primary brokers, and after them its secondary ones if there are fewer
-    primary ones than `min_limit`. Without one: the brokers that are no policy's primary ones and serve the
-    kind of topics; an isolation policy does not ask for the kind.
+    primary ones than `min_limit`. Without one: the brokers that are primary in no policy and serve the kind
+    of topics. An isolation policy ignores the kind.
     """
     policy = metadata.policies.isolation_of(namespace)
     if policy is None:
@@ -50,7 +51,7 @@ def _serves(traits: BrokerTraits, non_persistent: bool) -> bool:
 
 
 def without_many_topics(candidates: Sequence[str], view: LeaderLoadView, most: int) -> list[str]:
-    """Those with at most `most` topics, reported and preallocated; all if none is left.
+    """Candidates with at most `most` topics, reported and preallocated; all if none remains.
 
     References
     ----------
@@ -110,7 +111,7 @@ def group_namespaces(namespace: str, view: LeaderLoadView, policies: BundlePolic
 def group_bundles(namespace: str, view: LeaderLoadView, policies: BundlePolicies) -> dict[str, int] | None:
     """Number of bundles of namespaces of the same anti-affinity group that each broker owns.
 
-    The extensible manager counts so: not by namespaces as the modular one, but by what is owned of them.
+    Used by the extensible manager, which counts owned bundles; the modular one counts namespaces.
     """
     alike = _alike(namespace, policies)
     if alike is None:
@@ -148,7 +149,7 @@ def by_anti_affinity(
     A domain's count is the sum over its candidates, not over its brokers. After it the fewest count among all
     candidates left decides, so that a domain may end up without any.
 
-    Domains are looked at if `failure_domains` (`failureDomainsEnabled`).
+    Domains count only with `failure_domains` (`failureDomainsEnabled`).
 
     References
     ----------
@@ -181,7 +182,7 @@ def of_load_manager(candidates: Sequence[str], metadata: ClusterMetadata) -> lis
 
 @dataclass(frozen=True)
 class DepartureRules:
-    """The facts that let the bundles of a namespace leave a broker or not: the same for all of them.
+    """The facts that decide whether bundles of a namespace may leave a broker.
 
     Attributes
     ----------
@@ -203,7 +204,7 @@ class DepartureRules:
         counts = [self.counts.get(candidate, 0) for candidate in self.candidates]
         fewest = min(counts)
         here = self.counts.get(broker, 0) if broker in self.candidates else 0
-        # Where all have as many, the bundle would come back to where it was.
+        # If all have equal numbers, the bundle would return to its broker.
         return fewest == 0 or here > fewest or any(count != fewest for count in counts)
 
 
@@ -233,8 +234,8 @@ _VERSION = re.compile(
 def of_newest_version(candidates: Sequence[str], metadata: ClusterMetadata) -> list[str] | None:
     """The candidates with the newest version.
 
-    None if there is no candidate, or one says no version, or none that can be read: the filter fails, and the
-    caller begins again with all brokers.
+    None without a candidate, or if a version is missing or unreadable: the filter fails, and the caller
+    starts again with all brokers.
 
     References
     ----------

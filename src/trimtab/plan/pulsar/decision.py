@@ -1,15 +1,15 @@
-"""Strategies of Pulsar: their shape, their registry, and where a shedder and the placement disagree.
+"""Strategies of Pulsar: their interface, their registry, and disagreements between shedder and placement.
 
 A strategy is a function from view, state and options to a decision and a state. Pulsar's strategies are
-objects that remember (histories, hit counts). Here the memory goes in and comes out as a frozen value made of
-numbers, texts, lists and mappings, so that it can be written as JSON, and so that two strategies can run side
-by side on one stream of reports.
+objects with state (histories, hit counts). Here the state is an argument and a result: a frozen value of
+numbers, texts, lists and mappings. So it can be written as JSON, and two strategies can run on one stream of
+reports.
 
-Pulsar's leader asks shedder and placement one after the other, and neither knows the other's reasons: a
-bundle can be shed from a broker and be given to the same, or to one that the next round will shed from
+Pulsar's leader calls shedder and placement one after the other, and neither knows the other's reasons. A
+bundle can be shed from a broker and placed on the same one, or on one that sheds in the next round
 (`disagreements`).
 
-The registry has a row for each strategy, which is imported when it is asked for.
+The registry has a row for each strategy, which is imported on demand.
 """
 
 import difflib
@@ -27,33 +27,34 @@ from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 DecisionFacts = Mapping[str, Any]
-"""The numbers that decided, as JSON values under snake-case names; averages and thresholds as fractions."""
+"""The numbers behind a decision, as JSON values with snake-case names; averages and thresholds as fractions.
+"""
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
 class NoState:
-    """The state of a strategy that remembers nothing."""
+    """The state of a stateless strategy."""
 
 
 def nothing_noted(state: S, view: LeaderLoadView, options: PulsarBrokerConfig) -> S:
-    """The reaction of most strategies to new reports: nothing before they are asked."""
+    """Reaction of most strategies to new reports: the state does not change before a decision."""
     return state
 
 
 @dataclass(frozen=True)
 class ShedDecision:
-    """The unloads that a shedder wants.
+    """The decision of a shedder: bundles to unload.
 
     Attributes
     ----------
     unloads
         Bundles to unload, by the broker that owns them, each list in the order of choice.
     destinations
-        Where bundles should go, for shedders that choose it themselves; others leave it to the placement.
+        Destinations of bundles, for shedders that choose them; others leave this to the placement.
     facts
-        The numbers that decided.
+        The numbers behind the decision.
     """
 
     unloads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class ShedDecision:
 
     @property
     def splits(self) -> Mapping[str, DecisionFacts]:
-        """The bundles that Pulsar would split beside it, with their figures, in a replay."""
+        """The bundles that Pulsar would split at the same tick, with their figures, in a replay."""
         return {name: one for name, one in self.facts.get("splits", {}).items() if one["outcome"] == "split"}
 
 
@@ -72,18 +73,18 @@ class ShedFunction(Protocol[S]):
     def __call__(
         self, view: LeaderLoadView, state: S, options: PulsarBrokerConfig, chance: np.random.Generator
     ) -> tuple[ShedDecision, S]:
-        """Decide; pure but for what it draws from `chance`."""
+        """Decide; pure except for random numbers from `chance`."""
         ...
 
 
 @dataclass(frozen=True)
 class BrokerChoice:
-    """The broker that a bundle should go to, None where there is none, and the numbers that decided.
+    """The broker for a bundle, None if there is none, and the numbers behind the decision.
 
     Attributes
     ----------
     pool
-        The equals that it was drawn from, in the order in which they were drawn from.
+        The equal candidates of the random choice, in their order.
     """
 
     broker: str | None
@@ -103,7 +104,7 @@ class PlacementFunction(Protocol[S]):
         options: PulsarBrokerConfig,
         chance: np.random.Generator,
     ) -> tuple[BrokerChoice, S]:
-        """Choose among `candidates`, in their order; pure but for what it draws from `chance`."""
+        """Choose among `candidates`, in their order; pure except for random numbers from `chance`."""
         ...
 
 
@@ -116,15 +117,15 @@ class Shedder(Generic[S]):
     decide
         One decision.
     initial
-        The state before the first; its type says how a state is read back from JSON.
+        The initial state; its type determines how a state is read from JSON.
     extensible
         Whether it names destinations itself. Those that it leaves open are placed by a placement of the
         extensible load manager, if there is one; another placement is not asked.
     owners_split
         Whether each owner splits its bundles beside it, as under the extensible load manager.
     noted
-        The state once new reports were taken in: without brokers that are gone, or with what brokers have
-        published. Before every decision, and also where none is asked for.
+        The state after new reports: without missing brokers, or with published loads. Called at every tick,
+        with or without a decision.
     """
 
     decide: ShedFunction[S]
@@ -151,7 +152,7 @@ class Placer(Generic[S]):
 
 
 def drawn(pool: Sequence[str], why: DecisionFacts, chance: np.random.Generator) -> BrokerChoice:
-    """Any of the pool, each with the same chance; none where it is empty (`ThreadLocalRandom.nextInt`)."""
+    """A random element of the pool; None if it is empty (`ThreadLocalRandom.nextInt`)."""
     if not pool:
         return BrokerChoice(None, (), why)
     return BrokerChoice(pool[int(chance.integers(len(pool)))], tuple(pool), why)
@@ -159,7 +160,7 @@ def drawn(pool: Sequence[str], why: DecisionFacts, chance: np.random.Generator) 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One bundle on which the two do not agree.
+    """One bundle on which shedder and placement disagree.
 
     Attributes
     ----------
@@ -178,7 +179,7 @@ class Disagreement:
 def disagreements(
     decision: ShedDecision, reports: Mapping[str, BrokerReport], options: PulsarBrokerConfig
 ) -> tuple[Disagreement, ...]:
-    """All that the placement does against what the shedder wants.
+    """All placements that contradict the shedder.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def disagreements(
 
 
 def _added_usage(source: BrokerReport, bundle: str, options: PulsarBrokerConfig) -> float:
-    """The usage that a bundle would add to a broker alike, by its share of its own broker's traffic."""
+    """The usage that a bundle would add to a similar broker, by its share of its broker's traffic."""
     stats = source.last_stats.get(bundle)
     if stats is None or not source.throughput > 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Java's arithmetic, its sort, and the order of its hash maps, step by step, where they decide.
+"""Java's arithmetic, sort, and order of hash maps, reproduced where they affect decisions.
 
 A stable sort is a stable sort as long as "less" is an order. Pulsar 4.0's AvgShedder calls scores equal that
 differ by less than one point, which is no order (0 = 0.9 = 1.8, but 0 < 1.8): the result depends on which
@@ -51,7 +51,7 @@ def rounded(value: float) -> int:
 
 
 class ComparisonContractError(ValueError):
-    """Java has noticed that the order contradicts itself, and throws `IllegalArgumentException`."""
+    """Java detects a contradictory order and throws `IllegalArgumentException`."""
 
 
 def java_sorted(items: Iterable[T], compare: Compare[T]) -> list[T]:

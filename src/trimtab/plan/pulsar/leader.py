@@ -1,8 +1,8 @@
-"""One round of the leader: reports taken in, bundles chosen to be unloaded, destinations found.
+"""One round of the leader: processes reports, chooses bundles to unload, finds destinations.
 
-As in `ModularLoadManagerImpl`: bundle data are updated from every report first, what was unloaded longer ago
-than the grace time is forgotten, a lone broker sheds nothing, and every bundle chosen is remembered. Replays
-and simulated leaders go the same round.
+As in `ModularLoadManagerImpl`: bundle data are updated from every report first, unloads older than the grace
+time are forgotten, a lone broker sheds nothing, and every chosen bundle is remembered. Replays and simulated
+leaders use the same round.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -43,7 +43,7 @@ S = TypeVar("S")
 def unexpired(
     recently_unloaded: Mapping[str, float], at: float, options: PulsarBrokerConfig
 ) -> dict[str, float]:
-    """Bundles whose unload still counts as recent: the grace time is not over, or ends this instant.
+    """Bundles whose unload is recent: the grace time is not over, or ends at this time.
 
     Times are seconds since 1970.
     """
@@ -98,8 +98,8 @@ def completed(
 ) -> tuple[ShedDecision, AssignmentState[S]]:
     """A decision whose shedder left destinations open, with those of the extensible manager's placement.
 
-    There an unload without a destination releases the bundle, and the next lookup has it placed, by the same
-    rules; the broker that gives it up does not get it. A bundle for which there is no broker stays open.
+    There an unload without a destination releases the bundle, and the next lookup places it by the same
+    rules, never on its previous broker. A bundle without a possible broker stays open.
     """
     destinations, placements = dict(decision.destinations), {}
     for owner, chosen in decision.unloads.items():
@@ -121,9 +121,9 @@ def completed(
 def permitted(
     decision: ShedDecision, view: LeaderLoadView, metadata: ClusterMetadata, options: PulsarBrokerConfig
 ) -> ShedDecision:
-    """A shedder's decision without the bundles that must stay whatever a placement would say.
+    """A shedder's decision without the bundles that must stay under any placement.
 
-    Where no placement is asked; `why` says under `refused` what stays, if anything does.
+    For shedders without a placement; the facts list remaining bundles under `refused`.
     """
     refused: dict[str, str] = {}
     unloads: dict[str, tuple[str, ...]] = {}
@@ -142,7 +142,7 @@ def _allowed(
     options: PulsarBrokerConfig,
     refused: dict[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Broker and bundle of what may be unloaded; the reasons why others must stay go to `refused`."""
+    """Broker and bundle of permitted unloads; reasons of the others are added to `refused`."""
     for owner, chosen in decision.unloads.items():
         for bundle in chosen:
             forbidden = _forbidden(bundle, owner, view, metadata, options)
@@ -155,7 +155,7 @@ def _allowed(
 def _forbidden(
     bundle: str, owner: str, view: LeaderLoadView, metadata: ClusterMetadata, options: PulsarBrokerConfig
 ) -> str | None:
-    """The reason why a bundle must stay with its broker before any placement is asked, if there is one."""
+    """The reason why a bundle must stay with its broker, independent of the placement; None without one."""
     if len(available_brokers(view, metadata)) <= 1:
         return "a lone broker sheds nothing"
     if is_bound_to_broker(bundle):
@@ -168,12 +168,12 @@ def _forbidden(
 
 
 Preallocated = Mapping[str, Mapping[str, BundleData]]
-"""By broker, the bundles that were given to it and not yet reported, with what is known of each."""
+"""By broker, its preallocated bundles without a report, with their data."""
 
 
 @dataclass(frozen=True)
 class LeaderRules:
-    """The rules that a leader decides by.
+    """The configuration of a leader.
 
     Attributes
     ----------
@@ -203,14 +203,14 @@ class LeaderRules:
 
 @dataclass(frozen=True, eq=False)
 class LeaderMemory:
-    """All that one round leaves to the next.
+    """The state between two rounds.
 
     Attributes
     ----------
     shedder
-        What the shedder remembers.
+        State of the shedder.
     assignment
-        What the leader and the placement strategy remember.
+        State of the leader and the placement strategy.
     bundles
         The leader's running means.
     recently_unloaded
@@ -218,7 +218,7 @@ class LeaderMemory:
     recently_unloaded_brokers
         When each broker was last unloaded from, seconds since 1970.
     order
-        In which order the leader's maps give brokers and bundles back.
+        Iteration order of the leader's maps of brokers and bundles.
     """
 
     shedder: Any
@@ -240,7 +240,7 @@ def inform(
     preallocated: Preallocated = MappingProxyType({}),
     leader_owns: Collection[str] = (),
 ) -> tuple[LeaderLoadView, M]:
-    """Take everybody's reports in as one more sample of each bundle.
+    """Process all reports as one more sample of each bundle.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def inform(
 
 
 def idle(view: LeaderLoadView, rules: LeaderRules) -> str | None:
-    """The reason why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`), if any."""
+    """The reason why the shedder is not called (`ModularLoadManagerImpl.doLoadShedding`), if any."""
     if not rules.options.enabled:
         return "loadBalancerEnabled is false"
     if not rules.options.shedding_enabled:
@@ -297,7 +297,7 @@ def idle(view: LeaderLoadView, rules: LeaderRules) -> str | None:
 def shed(
     view: LeaderLoadView, memory: M, rules: LeaderRules, chance: np.random.Generator
 ) -> tuple[ShedDecision, M]:
-    """Choose what is unloaded now and where it goes, and remember it."""
+    """Choose bundles to unload and their destinations, and record them."""
     reason = idle(view, rules)
     if reason is not None:
         return ShedDecision(facts={"outcome": reason}), memory
@@ -333,7 +333,7 @@ def placement_rules(rules: LeaderRules) -> PlacementRules[Any]:
 
 
 def with_shedder(memory: M, shedder: Any, rules: LeaderRules) -> M:
-    """The memory after the shedder decided."""
+    """The state after the shedder's decision."""
     memory = replace(memory, shedder=shedder)
     if _is_one_object(rules):
         memory = replace(memory, assignment=replace(memory.assignment, placement=shedder))
@@ -341,7 +341,7 @@ def with_shedder(memory: M, shedder: Any, rules: LeaderRules) -> M:
 
 
 def with_assignment(memory: M, assignment: AssignmentState[Any], rules: LeaderRules) -> M:
-    """The memory after bundles were placed."""
+    """The state after placements."""
     memory = replace(memory, assignment=assignment)
     return replace(memory, shedder=assignment.placement) if _is_one_object(rules) else memory
 

@@ -1,4 +1,4 @@
-"""Pulsar's own options, its names and defaults, as far as they turn a decision (`ServiceConfiguration`).
+"""Pulsar's options that affect decisions, with its names and defaults (`ServiceConfiguration`).
 
 A field here is Pulsar's name in snake case without the leading `loadBalancer`; `fields_by_name` is the way
 back.
@@ -15,7 +15,7 @@ from typing import Any, Final
 from trimtab_common.errors import SettingsError
 
 VARIANTS: Final = ("pulsar-4.2", "pulsar-4.0", "article")
-"""The rules to choose from: those of Pulsar 4.2.4 (the default), of 4.0.7, and of the article's text."""
+"""The variants of the rules: Pulsar 4.2.4 (the default), 4.0.7, and the article's text."""
 
 DEFAULT_VARIANT: Final = VARIANTS[0]
 

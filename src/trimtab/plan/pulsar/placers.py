@@ -41,7 +41,7 @@ def choose_in_turn(
     options: PulsarBrokerConfig,
     chance: np.random.Generator,
 ) -> tuple[BrokerChoice, RoundRobinState]:
-    """The broker whose turn it is.
+    """Choose the broker whose turn it is.
 
     The remembered order is kept until the number of candidates changes, or the one whose turn it is is no
     candidate any more: another set of the same size is not noticed before. A broker that joins as another
@@ -75,7 +75,7 @@ def choose_by_rate(
     options: PulsarBrokerConfig,
     chance: np.random.Generator,
 ) -> tuple[BrokerChoice, NoState]:
-    """Any broker of the least score; any at all if every one is overloaded.
+    """A random broker of the least score; any broker if all are overloaded.
 
     The score is the long-term message rate, in and out, of all bundles that the broker reports and of those
     preallocated to it; infinite above the overload threshold (not on it). The article's text leaves out the
@@ -117,7 +117,7 @@ def score(broker: str, view: LeaderLoadView, options: PulsarBrokerConfig) -> flo
 
 
 RATE = Placer(choose_by_rate, NoState())
-"""`LeastLongTermMessageRate`, which remembers nothing."""
+"""`LeastLongTermMessageRate`, which has no state."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,8 @@ def choose_by_usage(
     options: PulsarBrokerConfig,
     chance: np.random.Generator,
 ) -> tuple[BrokerChoice, LeastResourceState]:
-    """Any broker whose mean usage lies the threshold below the candidates' average; else any candidate.
+    """A random broker whose mean usage is the threshold below the candidates' average; otherwise any
+    candidate.
 
     A broker without bundles, or without any message, has no history: its mean begins anew. Candidates
     without a report are passed over.
@@ -164,7 +165,7 @@ def choose_by_usage(
 def below_average(
     usage: Mapping[str, float], total: float, options: PulsarBrokerConfig
 ) -> tuple[list[str], dict[str, object]]:
-    """The brokers at least the threshold below the average, with the numbers that say so.
+    """The brokers at least the threshold below the average, with the numbers behind this.
 
     `total` is the sum of the usages (fractions), added up in their order in doubles, as in Pulsar.
     """
@@ -207,7 +208,7 @@ class PublishedLoadState:
     Attributes
     ----------
     published
-        What each broker has published so far: one sample a report, however many choices there are between.
+        Published loads of each broker: one sample per report, independent of the number of choices.
     """
 
     published: Mapping[str, PublishedLoad] = field(default_factory=dict)
@@ -221,7 +222,7 @@ def choose_published(
     options: PulsarBrokerConfig,
     chance: np.random.Generator,
 ) -> tuple[BrokerChoice, PublishedLoadState]:
-    """Any broker whose published mean lies the threshold below the average; else any candidate.
+    """A random broker whose published mean is the threshold below the average; otherwise any candidate.
 
     Candidates without load data do not count in the average, but may be drawn where none lies below it.
 

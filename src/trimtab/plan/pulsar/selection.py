@@ -1,8 +1,8 @@
-"""The whole way to a broker: candidates, filters, strategy, second thoughts, preallocation.
+"""The whole selection of a broker: candidates, filters, strategy, second choice, preallocation.
 
 `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4, with the memory of the
-leader about placements; and the extensible load manager, whose way is shorter: filters, then strategy, and
-nothing is preallocated.
+leader about placements; and the extensible load manager, whose selection is shorter: filters, then strategy,
+without preallocation.
 """
 
 from collections.abc import Collection, Mapping
@@ -45,7 +45,7 @@ class AssignmentState(Generic[S]):
     preallocated
         The broker of every bundle that was placed and not yet reported (`preallocatedBundleToBroker`).
     destinations
-        Where bundles go that were unloaded with a destination, each used once; by `destination_key`.
+        Destinations of bundles that were unloaded with one, each used once; by `destination_key`.
     """
 
     placement: S
@@ -75,10 +75,10 @@ def forget_preallocated(
 ) -> tuple[LeaderLoadView, AssignmentState[S]]:
     """View and state after new reports were taken in (`updateBundleData`).
 
-    Which broker a bundle was given to is forgotten. Its rate is forgotten too, unless the leader itself owns
-    the bundle and the broker's report does not list it yet: Pulsar compares with what the *leader* owns,
-    whichever broker the bundle was given to. What stays has the bundle's newest means. What was given to a
-    broker that is gone is forgotten as well (`reapDeadBrokerPreallocations`).
+    The preallocated broker of a bundle is forgotten. Its rate is forgotten too, unless the leader itself owns
+    the bundle and the broker's report does not list it yet: Pulsar compares with the bundles of the *leader*,
+    whichever broker has the preallocation. Remaining entries have the bundle's newest means. Preallocations
+    to a missing broker are forgotten as well (`reapDeadBrokerPreallocations`).
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def select_broker(
 ) -> tuple[BrokerChoice, AssignmentState[S]]:
     """A broker for a bundle, without giving it the bundle (`selectBroker`).
 
-    Shedding asks the same to see whether a bundle would leave its broker at all. The strategy is asked twice
-    where its first choice is overloaded, so that strategies that remember take two samples.
+    Shedding uses it to determine whether a bundle would leave its broker at all. The strategy is called twice
+    if its first choice is overloaded, so strategies with state take two samples.
     """
     namespace, options = namespace_of(bundle), rules.options
     brokers = available_brokers(view, rules.metadata)
@@ -149,7 +149,7 @@ def select_broker(
     overload = options.broker_overloaded_threshold_percentage / 100.0
     load = None if chosen.broker is None else view.brokers.get(chosen.broker)
     if load is not None and load.report.weighted_usage(options.weights) > overload:
-        # Whoever was filtered out may be better than an overloaded broker.
+        # A filtered broker may be better than an overloaded one.
         why["overloaded_choice"] = chosen.broker
         why["first"] = chosen.facts
         again, state = _placement(bundle, hash_map_order(allowed, len(brokers)), view, rules, state, chance)
@@ -289,7 +289,7 @@ def select_broker_extensible(
     *,
     excluded: Collection[str] = (),
 ) -> tuple[BrokerChoice, AssignmentState[S]]:
-    """A broker for a bundle that nobody owns.
+    """A broker for an unowned bundle.
 
     Other than under the modular manager: a broker *at* `loadBalancerBrokerMaxTopics` takes nothing more; a
     namespace's bundles are not spread by their number; an anti-affinity group counts by bundles; policies

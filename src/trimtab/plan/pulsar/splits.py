@@ -1,4 +1,4 @@
-"""Splits of bundles: which bundle is split, and at which positions.
+"""Splits of bundles: the bundles to split, and the positions.
 
 The positions come from Pulsar's four split algorithms, over hash positions alone. Under the modular load
 manager the leader finds the bundles that are too large (`BundleSplitterTask`, `find_splits`); under the
@@ -62,7 +62,7 @@ class TopicTraffic:
 
 
 def range_equally_divide(bundle: BundleRange) -> list[int]:
-    """The middle of the range, whatever lies in it.
+    """The middle of the range, independent of its topics.
 
     The whole ring is cut at 0x7fffffff: its upper end, 0xffffffff, is the last hash, not the one after it.
 
@@ -254,14 +254,14 @@ class BundleSplit:
 
 @dataclass(frozen=True)
 class SplitDecision:
-    """The bundles that are split now, as they were found, and the numbers of all that are above a limit."""
+    """The bundles to split now, in the order found, and the numbers of all bundles above a limit."""
 
     splits: tuple[BundleSplit, ...] = ()
     facts: DecisionFacts = field(default_factory=dict)
 
 
 class BundleSize(NamedTuple):
-    """The figures that are held against the limits, or those limits.
+    """The figures that are compared with the limits, or those limits.
 
     Sessions are producers and consumers; messages and bytes are per second, in and out.
     """
@@ -349,7 +349,7 @@ def _too_large(
 
 
 def _exists(bundle: BundleRange, metadata: ClusterMetadata) -> bool:
-    """True if the namespace still has this bundle; where boundaries are not known it is believed."""
+    """True if the namespace still has this bundle; assumed if boundaries are unknown."""
     boundaries = metadata.boundaries.get(bundle.namespace)
     return boundaries is None or (bundle.low, bundle.high) in pairwise(boundaries)
 
@@ -528,7 +528,7 @@ def _position(key: str, hits: int, planned: int, cycle: _SplitCycle) -> tuple[in
 
 
 def _related(key: str, splitting: str) -> bool:
-    """True if a bundle is taken to be a child of one that is being split."""
+    """True if a bundle counts as a child of one that is being split."""
     low, _, high = key.rpartition("/")[2].partition("_")
     other = splitting.rpartition("/")[2]
     return splitting.startswith(namespace_of(key)) and (other.startswith(low) or other.endswith(high))

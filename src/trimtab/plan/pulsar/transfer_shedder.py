@@ -1,4 +1,4 @@
-"""`TransferShedder`: bundles go straight from the fullest brokers to the emptiest, and smaller ones back.
+"""`TransferShedder`: moves bundles from the fullest brokers to the emptiest, and smaller ones back.
 
 It belongs to the extensible load manager: it looks at what brokers publish (`view.PublishedLoad`) and at the
 bundles that each broker reports as its heaviest. Both the bundles that go and those that come back in return
@@ -138,7 +138,7 @@ class TransferPair:
     Attributes
     ----------
     offloaded, gained
-        What goes and what is counted as coming back, bytes per second.
+        Moved and returned load, bytes per second.
     """
 
     moves: tuple[BundleTransfer, ...] = ()
@@ -147,7 +147,7 @@ class TransferPair:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def ended(self, why: str) -> "TransferPair":
-        """The same, and why there is no more of it."""
+        """The same, with the reason why it ends."""
         return replace(self, facts={**self.facts, "outcome": why})
 
     def with_moves(
@@ -159,7 +159,7 @@ class TransferPair:
         swapped: list[tuple[str, float]],
         options: PulsarBrokerConfig,
     ) -> "TransferPair":
-        """The same with one bundle more, and those that come back for it with their bytes per second."""
+        """The same with one more bundle, and the bundles returned for it with their bytes per second."""
         # An upstream slip: the line that adds the gain stands inside "if debug mode" there.
         counted = options.debug_mode_enabled or options.transfer_shedder_swap_gain_counted
         back = 0.0
@@ -289,7 +289,7 @@ def _transferable(
 
 @dataclass(frozen=True)
 class UsageSpread:
-    """Average and deviation, and which brokers come next.
+    """Average and deviation of loads, and the next pair of brokers.
 
     Attributes
     ----------
@@ -318,16 +318,16 @@ class UsageSpread:
 
     @property
     def destination(self) -> str:
-        """The broker that takes next."""
+        """The next broker that receives bundles."""
         return self.ordered[self.lowest]
 
     @property
     def giver(self) -> str:
-        """The broker that gives next."""
+        """The next broker that gives bundles."""
         return self.ordered[self.highest]
 
     def without_giver(self) -> "UsageSpread":
-        """After the fullest broker was looked at, whatever came of it."""
+        """The spread after the fullest broker was examined."""
         return replace(self, highest=self.highest - 1)
 
     def after_moving(self, fuller: float, emptier: float, moved: float) -> "UsageSpread":
@@ -387,7 +387,7 @@ class TransferState:
     Attributes
     ----------
     hits
-        How often in succession the cluster was uneven.
+        Number of successive uneven observations.
     published
         What each broker has published.
     """
@@ -462,7 +462,7 @@ class TransferShedder:
         options: PulsarBrokerConfig,
         why: dict[str, object],
     ) -> list[str]:
-        """Brokers whose data count, or none and the reason in `why`."""
+        """Brokers with valid data, or none and the reason in `why`."""
         counted: list[str] = []
         too_old = [
             name

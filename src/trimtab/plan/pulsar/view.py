@@ -1,4 +1,4 @@
-"""The leader's knowledge when it decides: every broker's report and its own running means (`LoadData`).
+"""The leader's data for a decision: every broker's report and its own running means (`LoadData`).
 
 The running means of every bundle's traffic (`TimeAverageMessageData`, `BundleData`) are arrays over all
 bundles: a hundred thousand bundles are updated in one pass, by the very same additions and divisions.
@@ -40,9 +40,9 @@ IndexArray = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class BundleTable:
-    """`BundleData` of all bundles, in the order in which they were first seen.
+    """`BundleData` of all bundles, in the order of their first report.
 
-    That order stands where Pulsar iterates over a hash map: bundles of equal throughput are taken in it.
+    This order replaces Pulsar's iteration over a hash map and decides among bundles of equal throughput.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class BrokerLoad:
 
 @dataclass(frozen=True, eq=False)
 class LeaderLoadView:
-    """All that a strategy may know besides its own state and the options (`LoadData`).
+    """The data of a strategy besides its own state and the options (`LoadData`).
 
     Attributes
     ----------
@@ -412,7 +412,7 @@ def publish(
 
 @dataclass(frozen=True)
 class HashMapOrder:
-    """In which order the two maps of a leader's `LoadData` give their keys back, from its election on."""
+    """The iteration order of the two maps of a leader's `LoadData`, from its election on."""
 
     brokers: ConcurrentHashMapKeys = field(default_factory=ConcurrentHashMapKeys)
     bundles: ConcurrentHashMapKeys = field(default_factory=ConcurrentHashMapKeys)

@@ -242,6 +242,7 @@ def strain(band, b, probe):
         was = band[b, USAGE, r]
         level = was + probe[r] * band[b, INVERSE, r]
         off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
+        # The change counts, not the final state.
         off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
         away = level - band[b, CENTRE, r]
         away_before = was - band[b, CENTRE, r]

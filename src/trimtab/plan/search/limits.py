@@ -119,6 +119,7 @@ def limits_around(
     """
     mean = np.nan_to_num(mean)
     most, least = (np.ones(1), np.ones(1)) if stretch is None else required_epsilon_scale(stretch, epsilon)
+    # A column without load has no band: every usage of it would deviate infinitely from a mean of 0.
     asked = counted & (mean > 0)
     balanced = asked & (mean >= idle) & np.isfinite(epsilon)
     top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * TOLERANCE
@@ -126,6 +127,8 @@ def limits_around(
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.minimum(top, np.where(balanced, mean * most * (1 + epsilon), np.inf))
         low = np.where(balanced, mean * least * (1 - epsilon), -np.inf)
+        # Deviations count relative to the mean, so that columns are comparable. For an idle column the limit
+        # of idleness replaces its tiny mean, which would dominate all others.
         weight = np.where(asked, 1.0 / np.maximum(mean, idle) ** 2, 0.0)
     centre = np.broadcast_to(mean * np.where(most > 1, np.where(least < 1, 1.0, most), least), counted.shape)
     return UsageLimits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre.copy(), weight)

@@ -224,12 +224,15 @@ def improved(
         if rating.perfect or number - last > MAX_IDLE_ROUNDS + extra:
             break
         margin, move_cost = MARGINS[number % len(MARGINS)], MOVE_COSTS[number % len(MOVE_COSTS)]
+        # Annealing leaves deep minima, but it discards a good placement; partial reverts keep most of it. The
+        # rounds alternate.
         if anneals and number % 2 == 0 and (rating.violation > NEGLIGIBLE or number < TRIALS):
             start = search.annealed(random, PRICES[number // 2 % len(PRICES)], margin)
         else:
             start = search.partly_reverted(best, random, REVERTED_SHARES[number % len(REVERTED_SHARES)])
         found = search.balanced(start, margin, move_cost)
         found_rating = search.rating(found)
+        # Strictly better only: a tie would reset the count of idle rounds without an improvement.
         if found_rating.key < rating.key:
             best, rating, last = found, found_rating, number
     return best

@@ -161,11 +161,13 @@ class ProduceQueue:
 
     def _accept_message(self, publish: ProduceRequest) -> None:
         record, settings, size = publish.record, self._context.settings, record_bytes(publish.record)
+        # A repetition of a stored message: its first answer was lost.
         if record.sequence <= self._state.sequences.get((record.topic, record.producer), 0):
             self._send_back(publish, "stored")
             return
         key, begun = (record.topic, record.producer, record.sequence), len(self.pending)
         self.pending[key] = publish.client, publish.attempt
+        # Already batched or proposed: only the attempt in the answer has changed.
         if len(self.pending) == begun:
             return
         # Many small messages take much more than their payloads.

@@ -40,6 +40,7 @@ class MastershipLease:
     def new_proposal(self) -> Nonce:
         """A nonce for a proposal that is sent now or later."""
         nonce, now = self._context.nonce(), self._context.now
+        # Older proposals are forgotten: a term counted from their start would be over.
         self._starts = {one: at for one, at in self._starts.items() if now - at < 2 * self._seconds}
         self._starts[nonce] = now
         return nonce
@@ -63,6 +64,8 @@ class MastershipLease:
         else:
             # Where it learns its former life anew, a transfer that came before may have made it wait longer.
             self.others_until = min(self.others_until, self._context.now + self._seconds)
+        # The term counts from the proposal's start, shortened by the margin. So it ends here before it ends
+        # at any other node, even if clocks drift.
         if start is not None and (self._released is None or nonce > self._released):
             self.own_until, self._released = start + self._seconds * (1 - self._context.settings.margin), None
 

@@ -190,6 +190,8 @@ class Proposer:
             while self.waiting and len(self.in_flight) < settings.window:
                 self._send(self._next, self.waiting.popleft(), found=False)
                 self._next += 1
+            # Only nodes without an answer get a further copy, at doubling intervals: a slow follower would
+            # never finish its queue otherwise.
             for slot, under_way in self.in_flight.items():
                 if now >= under_way.again_at:
                     under_way.pause = min(2 * under_way.pause, settings.propose_seconds)
@@ -245,10 +247,13 @@ class Proposer:
         found: dict[int, tuple[Ballot, Entry]] = {}
         for promise in self._promises.values():
             for slot, ballot, entry in promise.accepted:
+                # A value found in a promise may be chosen already. Of several in a slot only the one of the
+                # highest ballot can be, so that one is proposed again.
                 if slot > applied and (slot not in found or ballot > found[slot][0]):
                     found[slot] = ballot, entry
         self._promises, self.leads, self._failures = None, True, 0
         self.first, self._next = applied + 1, max(found, default=applied) + 1
+        # A hole gets an empty entry, because later slots are applied only after it.
         for slot in range(self.first, self._next):
             self._send(slot, found[slot][1] if slot in found else NoOp(), found=True)
         self.tick(applied)
@@ -258,12 +263,14 @@ class Proposer:
         self.in_flight[slot] = InFlightProposal(entry, found, self._context.now + pause, pause)
         self._context.broadcast(self._group, Accept(self.ballot, slot, entry))
         self._acceptor.accept(self.ballot, slot, entry)
+        # The own acceptance counts like that of a peer: only once it is on disk.
         own = Accepted(self.ballot, slot)
         self._context.send(self._context.node, self._group, own, synced=True)
 
     def accepted(self, sender: int, answer: Accepted) -> Entry | None:
         """Count an acceptance; the entry if it is chosen now."""
         under_way = self.in_flight.get(answer.slot)
+        # A late answer to an earlier ballot proves nothing about this one.
         if answer.ballot != self.ballot or under_way is None:
             return None
         under_way.by.add(sender)
@@ -369,6 +376,7 @@ class VoteRecovery:
         complete = len(self._responses) == len(self._context.peers)
         if acceptor.votes:
             return
+        # A new cluster: no node has promised a ballot, so no value can have been accepted anywhere.
         if acceptor.promised == NO_BALLOT and complete and self._promised <= ALL_RESTARTED:
             acceptor.promise(RESTARTED)
             self._ask_at, self._pause = self._context.now, self._context.settings.retry_seconds
@@ -379,6 +387,8 @@ class VoteRecovery:
                 complete and all(one.promised >= RESTARTED for one in heard)
             ):
                 return
+        # The lost disk may have held acknowledged values, so this node votes only after it has applied the
+        # log of the leader with the highest ballot.
         elif not complete or ballot < self._promised or applied < upto or not all(one.votes for one in heard):
             return
         acceptor.votes = True

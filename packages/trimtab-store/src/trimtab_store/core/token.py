@@ -178,6 +178,7 @@ class TransferToken:
         if self._requested_at is not None and now - self._requested_at < settings.propose_seconds:
             return
         self._requested_at = now
+        # A waiting proposal names an outdated version and would be void when chosen.
         self.log.discard_pending(AcquireToken)
         self.log.propose(AcquireToken(self._context.node, group, self.lease.new_proposal(), self.version))
 
@@ -220,6 +221,7 @@ class TransferToken:
     def _apply(self, slot: int, entry: Entry) -> None:
         if isinstance(entry, Change):
             self.registry.apply(entry)
+        # Compare and swap: of two proposals for one version only the first chosen one counts.
         if not isinstance(entry, AcquireToken) or entry.expected != self.version:
             return
         self.version, self.holder_candidate, self.group, self._requested_at = slot, entry.node, CLUSTER, None

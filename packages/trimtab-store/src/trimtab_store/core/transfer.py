@@ -63,6 +63,7 @@ class TransferBackoff:
         if self._taken is None or self._taken[0] == node:
             return
         (loser, since), self._taken = self._taken, None
+        # It was master long enough: earlier losses no longer count.
         if now - since > MIN_INTERVAL * self._seconds:
             self._losses.pop(loser, None)
             return
@@ -144,6 +145,7 @@ class IncomingTransfer:
         if answer.cycle != self.cycle or self.outcome is not None or self.started:
             return
         now, settings = group.context.now, group.context.settings
+        # A transfer to a lagging node would leave the group without a master until the node has caught up.
         if answer.applied - group.log.applied > settings.max_lag_entries:
             group.log.catch_up(self.current_master)
             self.outcome = False
@@ -178,6 +180,8 @@ class IncomingTransfer:
     def became(self, node: int, group: GroupContext) -> None:
         """Somebody became master, or stayed it: the verifier."""
         if self.outcome is None and group.log.applied > self.known:
+            # One renewal may have been in flight when the transfer began; two in a row show that the master
+            # stays.
             self.renewals = self.renewals + 1 if node == self.current_master else 0
             if node == group.context.node:
                 self.outcome = True
@@ -248,15 +252,18 @@ class OutgoingTransfer:
         if now >= self.until or (self.phase is not TransferPhase.HANDING and group.state.fence != self.fence):
             self.end(group)
             return
+        # Offsets come first: otherwise the next master would deliver processed messages again.
         if self.phase is TransferPhase.UPLOADING and (not self.waiting or now >= self.upload_until):
             self.clean = not self.waiting and group.consumer_sessions.all_known
             self.phase = TransferPhase.SYNCING
             group.consumer_sessions.sync_offsets()
         if self.phase is TransferPhase.SYNCING and not group.consumer_sessions.uploads:
             self.phase = TransferPhase.CHECKING
+        # The preferred node is asked only after the offsets are chosen, so that its answer includes them.
         if self.phase is TransferPhase.CHECKING and now - self.requested_at >= settings.retry_seconds:
             self.requested_at = now
             group.context.send(self.preferred, group.number, ConfirmReady(self.cycle, group.log.applied))
+        # Producers of batches in flight wait for answers of this node, so these batches finish first.
         if (
             self.phase is TransferPhase.DRAINING
             and not group.produce_queue.pending
