@@ -341,7 +341,7 @@ def with_shedder(memory: M, shedder: Any, rules: LeaderRules) -> M:
 
 
 def with_assignment(memory: M, assignment: AssignmentState[Any], rules: LeaderRules) -> M:
-    """The state after placements."""
+    """The state after bundles are placed."""
     memory = replace(memory, assignment=assignment)
     return replace(memory, shedder=assignment.placement) if _is_one_object(rules) else memory
 
