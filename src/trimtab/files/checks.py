@@ -56,9 +56,9 @@ class CheckedSection(NamedTuple):
 
 
 def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) -> CheckedSection:
-    """Bind a section, and again without the value that was at fault, until it is sound.
+    """Bind a section repeatedly, each time without the value at fault, until it is sound.
 
-    Whoever binds a section stops at its first fault. Where something is missing, no value is to blame.
+    Binding stops at the first fault. A missing value is a fault that no other value causes.
 
     Parameters
     ----------

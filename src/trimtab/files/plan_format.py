@@ -174,7 +174,7 @@ def check_cost(document: JsonDocument, cost: object, counted: dict[str, int]) ->
 
 
 def second_assignment(document: JsonDocument, at: str, what: str) -> InputError:
-    """The error for an assignment of what has one already."""
+    """The error for a second assignment of the same object."""
     return InputError(f"{document.path}: {at} is a second one for {what}; keep one of them")
 
 
@@ -198,7 +198,7 @@ def check_moves(
     field
         The field of a move that says where to.
     idle
-        Whether there may be assignments of what stays as it is.
+        Whether assignments without a change are allowed.
     """
     left = dict(assigned)
     for row, move in enumerate(plan.moves):

@@ -283,7 +283,7 @@ def key_paths(kind: type) -> list[tuple[str, ...]]:
 
 
 def unknown_key(dotted: str, values: SettingValue | Table, known: Iterable[str]) -> SettingsError:
-    """The error for a key that nobody reads."""
+    """The error for an unknown key."""
     section, _, name = dotted.rpartition(".")
     place = f"{section}." if section else ""
     hint = did_you_mean(name, known, f"known are {', '.join(sorted(known))}", place)

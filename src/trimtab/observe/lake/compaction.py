@@ -52,7 +52,7 @@ LARGEST_BYTES = 32 * 2**20
 """Files that are larger together stay apart: what is joined is in memory, some fifty times as large."""
 
 ROWS_PER_GROUP = 10_000
-"""Whoever wants the newest ticks reads the last groups of a file that may hold a month."""
+"""A reader of the newest ticks reads the last row groups of a file, which may hold a month."""
 
 GRACE_SECONDS = 3600
 """Files that no manifest names any more are kept so long for readers that still hold the manifest before."""

@@ -243,9 +243,7 @@ def _remove_later(lake: Lake, cluster: str, path: Location) -> None:
 
 
 def _remove_old(lake: Lake, cluster: str) -> None:
-    """Remove what is older than the newest `RETAINED_SNAPSHOTS` of a cluster, as far as it is of the lake's
-    level.
-    """
+    """Remove snapshots of this balancer that are older than the newest `RETAINED_SNAPSHOTS` of a cluster."""
     found = sorted(entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != ".")
     for old in found[:-RETAINED_SNAPSHOTS]:
         if lake.has_as_snapshot(old):

@@ -28,9 +28,9 @@ from trimtab_common.errors import InputError, TrimtabError
 
 
 class SampleErrors:
-    """Collects what is wrong; may be used from many threads.
+    """Collects faults of samples; may be used from many threads.
 
-    Values themselves are not told: a sentence is said once for as long as it stays true, and values change.
+    Sentences hold no values: a sentence is shown once while it stays true, and values change.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def figure(
     name
         Of its field, in Pulsar's words.
     subject, of
-        Who told it, and of what (`" of t/n/0x.."`), for the fault.
+        The sender, and the object of the figure (`" of t/n/0x.."`), for the fault.
     """
     value = text.get(name)
     if value is None:
