@@ -1,7 +1,7 @@
 """Queues spread over the slots of a cluster: several sets of queues that count as one.
 
-Each slot holds some of the queues with all that belongs to them, so that whatever happens within one is one
-script, as on a single server. Only a move between slots is two steps with an entry in a journal between them.
+Each slot holds some of the queues with all of their data, so each operation within a slot is one script, as
+on a single server. Only a move between slots has two steps, with an entry in a journal between them.
 """
 
 from __future__ import annotations
@@ -32,29 +32,28 @@ from trimtab_queues.core.scheduling import MessagesMoved, MoveMessages
 
 
 class RedisClusterBackend:
-    """Queues of a cluster, in the terms of `Backend`; queue q lies in slot q modulo the number of slots.
+    """Queues of a cluster as a `Backend`; queue q is in slot q modulo the number of slots.
 
-    Messages of an affinity key stay in the slot that the key names, and move between the queues there;
-    those with an idempotency key are put into the slot that it names, so that it is known where it is
-    asked for.
+    Messages of an affinity key stay in the slot of the key, and move between the queues there. A message with
+    an idempotency key goes into the slot of that key, where duplicates are found.
 
-    A move between slots takes messages out of a queue into the journal of their slot, then puts them into a
-    queue of the other, which remembers the journey, then crosses them out. Whoever is killed in between
-    leaves them in the journal: the next to hold the lease does the rest. They are in no queue meanwhile and
-    never in two, and count where they were until they are crossed out.
+    A move between slots takes messages from a queue into the journal of their slot, puts them into a queue of
+    the other slot, which notes the move, and deletes them from the journal. If the process is killed in
+    between, the next holder of the lease completes the move. Meanwhile the messages are in no queue, and
+    never in two; they count in their old queue until they leave the journal.
 
     Parameters
     ----------
     url
         redis+cluster://host:port,host:port.
     name
-        Of this set of queues.
+        Name of the set of queues.
     capacity
-        Shape (queues,): the most messages that each may hold.
+        Maximum number of messages of each queue, shape (queues,).
     slots
-        Hash tags over which queues are spread, at most as many as there are queues.
+        Number of hash tags over which queues are spread, at most the number of queues.
     settings
-        As of `RedisBackend`.
+        Arguments of `RedisBackend`.
 
     Raises
     ------
@@ -73,12 +72,13 @@ class RedisClusterBackend:
         self._fences: dict[int, list[int]] = {}
 
     async def open(self) -> None:
-        """Make the streams, where they are not there.
+        """Create the streams, unless they exist.
 
         Raises
         ------
         InputError
-            If messages lie in another number of slots: keys would be looked for where they are not.
+            If the messages were spread over another number of slots, so that keys would be searched in wrong
+            slots.
         """
         slots, former = len(self.parts), await self.parts[0].slots()
         if former not in (0, slots):
@@ -94,11 +94,11 @@ class RedisClusterBackend:
         await asyncio.gather(*(part.open(slots) for part in self.parts))
 
     async def close(self) -> None:
-        """Stop signs of life, and let go of connections."""
+        """Stop heartbeats, and close connections."""
         await asyncio.gather(*(part.close() for part in self.parts))
 
     async def counts(self) -> QueuesCounts:
-        """All counters, each slot's at an instant of its own."""
+        """All counters; those of different slots are read at different times."""
         seen = await asyncio.gather(*(part.counts() for part in self.parts))
         places = [(self._slot(q), self._place(q)) for q in range(len(self.ledger))]
         queues = tuple(self.parts[slot].queues[place] for slot, place in places)
@@ -112,17 +112,17 @@ class RedisClusterBackend:
 
     @property
     def lanes(self) -> LaneClassifier:
-        """Which messages are quick, by what came into all slots."""
+        """The classifier of quick messages, by the messages of all slots."""
         each = [part.lanes for part in self.parts]
         return LaneClassifier(sum(one.work for one in each), sum(one.squares for one in each))
 
     @property
     def age_seconds(self) -> float:
-        """Since a slot last told of its queues."""
+        """Time since a slot last reported its queues."""
         return min(part.age_seconds for part in self.parts)
 
     async def server_counts(self) -> ServerCounts:
-        """The same of all slots together."""
+        """Counters of all slots, added up."""
         found = await asyncio.gather(*(part.server_counts() for part in self.parts))
         stranded = {
             self._queue(slot, place): messages
@@ -138,7 +138,7 @@ class RedisClusterBackend:
         )
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
-        """Put a message into a queue; one with a key into the slot that the key names."""
+        """Put a message into a queue; a message with a key goes into the slot of the key."""
         home = envelope.affinity_key or envelope.idempotency_key
         slot = key_slot(home.encode()) % len(self.parts) if home else self._slot(queue or 0)
         if queue is not None and self._slot(queue) != slot:
@@ -165,7 +165,7 @@ class RedisClusterBackend:
     async def claim(
         self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
     ) -> QueueClaim | None:
-        """The worker's own queue, else the longest without a living worker, of whatever slot."""
+        """The worker's own queue, else the longest without a living worker, in any slot."""
         own = self._slot_of.get(worker, self._slot_of.get(previous))
         if own is not None:
             # Its node may be away, and then it is waited for: nobody else may go on with what is in work.
@@ -184,17 +184,17 @@ class RedisClusterBackend:
         return None
 
     async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
-        """The message whose turn it is."""
+        """The next message of a worker's queue."""
         slot = self._slot(queue)
         found = await self.parts[slot].take(worker, self._place(queue), timeout_seconds)
         return None if found is None else self._outward(slot, found)
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
-        """Begin a message that was left over."""
+        """Start a message that an earlier worker did not finish."""
         return await self.parts[self._slot(delivery.queue)].start(worker, self._inward(delivery))
 
     async def finish(self, delivery: Delivery) -> bool:
-        """Take a message out for good."""
+        """Remove a message from its queue for good."""
         return await self.parts[self._slot(delivery.queue)].finish(self._inward(delivery))
 
     async def release(self, worker: str, queue: int) -> None:
@@ -203,9 +203,9 @@ class RedisClusterBackend:
         await self.parts[self._slot(queue)].release(worker, self._place(queue))
 
     async def lease(self, holder: str, seconds: float) -> int | None:
-        """The right to schedule: the lease of every slot, always in the same order.
+        """The right to schedule: the leases of all slots, always in the same order.
 
-        What another has left on the way between slots is brought to its end first.
+        Unfinished moves of an earlier holder are completed first.
         """
         fences = []
         for part in self.parts:
@@ -232,20 +232,20 @@ class RedisClusterBackend:
         return await self._carry(MoveMessages(source, target, messages, None), fence, rescue=True)
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:
-        """Leave a report, and get what is published, in the first slot."""
+        """Store a report and get the published document, in the first slot."""
         return await self.parts[0].exchange(process, report)
 
     async def recount(self) -> tuple[QueueCounts, ...]:
-        """Counters again, from the streams."""
+        """Counters computed from the entries of the streams."""
         found = await asyncio.gather(*(part.recount() for part in self.parts))
         return tuple(found[self._slot(q)][self._place(q)] for q in range(len(self.ledger)))
 
     async def dead_letters(self) -> list[tuple[Envelope, str]]:
-        """Messages that were given up, with their trace."""
+        """Dead letters of all slots, with their traces."""
         return list(chain(*await asyncio.gather(*(part.dead_letters() for part in self.parts))))
 
     async def in_transit(self) -> int:
-        """Journeys between slots that have begun and are not over."""
+        """Number of unfinished moves between slots."""
         return sum(map(len, await asyncio.gather(*(part.journal() for part in self.parts))))
 
     async def _claim_in(

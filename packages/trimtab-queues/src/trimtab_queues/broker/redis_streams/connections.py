@@ -33,12 +33,12 @@ AWAY: Final = (NoConnection, NoAnswer, OSError, ClusterDownError, TryAgainError)
 
 
 async def patiently(call: Callable[[], Awaitable[T]], seconds: float = float("inf")) -> T:
-    """The answer of a call that may be made twice, waiting while the server is away.
+    """The answer of a call that may be repeated; waits while the server is away.
 
     Raises
     ------
     ConnectError
-        If it stays away for so long.
+        If the server stays away for this time.
     """
     clock = asyncio.get_running_loop().time
     until, pause = clock() + seconds, 0.05
@@ -55,7 +55,7 @@ async def patiently(call: Callable[[], Awaitable[T]], seconds: float = float("in
 
 
 def no_answer(error: BaseException) -> ConnectError:
-    """The same as an error that a program may catch."""
+    """A `ConnectError` for an error of the client library."""
     return ConnectError(
         f"the server of the queues does not answer: {error}; start it or correct the url (a message that was "
         f"being sent may have arrived; with an idempotency_key it can be sent again)"
@@ -63,7 +63,7 @@ def no_answer(error: BaseException) -> ConnectError:
 
 
 def _passing(error: ResponseError) -> bool:
-    """Whether a server that answers so may answer otherwise soon."""
+    """Whether the reason of an error answer may disappear soon."""
     passing = (OutOfMemoryError, ReadOnlyError)
     return isinstance(error, passing) or str(error).startswith(("BUSY", "MASTERDOWN", "MISCONF"))
 
@@ -149,14 +149,14 @@ QUICK: Final = ":quick"
 
 
 def delivery_of(queue: int, name: bytes, trace: bytes, flat: Sequence[bytes]) -> Delivery:
-    """A message in a worker's hands, by its name in the queue, its trace of deaths and its fields."""
+    """A delivered message, by its name in the queue, its trace of crashes and its fields."""
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     envelope = envelope_of_entry(fields, name.startswith(b"q"))
     return Delivery(int(queue), name.decode(), envelope, len(trace.split()), _waited_seconds(fields))
 
 
 def envelope_of_entry(fields: dict[bytes, bytes], quick: bool = False) -> Envelope:
-    """The message that `put.lua` has written down."""
+    """The message that `put.lua` has written."""
     return Envelope(
         task_id=fields[b"t"].decode(),
         body=fields[b"m"],
@@ -168,6 +168,6 @@ def envelope_of_entry(fields: dict[bytes, bytes], quick: bool = False) -> Envelo
 
 
 def _waited_seconds(fields: dict[bytes, bytes]) -> float | None:
-    """From accepted to taken, on the server's clock; None for a message of an older version of ours."""
+    """Time from acceptance to delivery on the server's clock; None if an older version wrote the message."""
     accepted, taken = fields.get(b"a"), fields.get(b"n")
     return max(0, int(taken) - int(accepted)) / 1000 if accepted and taken else None

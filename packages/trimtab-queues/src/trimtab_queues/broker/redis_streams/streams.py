@@ -96,8 +96,9 @@ _GROUP: Final = "workers"
 FINISH_BATCH_SIZE: Final = 500
 CREATE_BATCH_SIZE: Final = 100
 VIEW_SECONDS: Final = 0.0005
-"""How often a sender sees all queues, for each of them: what that costs grows with their number, so that a
-hundred are seen every 50 ms. Of the queue where a message lies every answer tells."""
+"""Minimum interval, per queue, at which answers to a sender contain all queues. Its cost grows with their
+number, so a hundred queues are reported every 50 ms. Each answer contains the queue of its message.
+"""
 
 
 class RedisBackend:
@@ -160,12 +161,12 @@ class RedisBackend:
         self._notifying: asyncio.Task[None] | None = None
 
     async def open(self, slots: int = 1) -> None:
-        """Make the streams and their groups, where they are not there.
+        """Create the streams and their consumer groups, unless they exist.
 
         Parameters
         ----------
         slots
-            Of the cluster of which this is one.
+            Number of slots of the cluster of which this is one.
         """
         for first in range(0, len(self.ledger), CREATE_BATCH_SIZE):
             await patiently(lambda first=first: self._make(first), seconds=30.0)  # type: ignore[misc]
@@ -177,14 +178,14 @@ class RedisBackend:
                 self._scripts[one] = self._client.register_script(script_source(one, True))
 
     async def close(self) -> None:
-        """Stop signs of life, and let go of connections."""
+        """Stop heartbeats, and close connections."""
         for heart in self._hearts.values():
             heart.stop()
         self._hearts.clear()
         await self._client.aclose()
 
     async def counts(self) -> QueuesCounts:
-        """All counters now, and the ledger brought up to them."""
+        """All current counters; the ledger is updated."""
         try:
             return self._learn_all(await self._run("look", len(self.ledger)))
         except AWAY as error:
@@ -192,16 +193,16 @@ class RedisBackend:
 
     @property
     def age_seconds(self) -> float:
-        """Since the server last told of its queues."""
+        """Time since the server last reported its queues."""
         return monotonic() - self._reported_at
 
     def news(self) -> list[int]:
-        """Queues of which the server told since this was last asked."""
+        """Queues that the server has reported since the last call."""
         news, self._news = list(self._news), set()
         return news
 
     async def server_counts(self) -> ServerCounts:
-        """Totals of the server, and queues that no process of this many has."""
+        """Totals of the server, and queues beyond those of this process."""
         try:
             dead_letters, duplicates, moved, pauses, *rest = await self._run("beside", len(self.ledger))
         except AWAY as error:
@@ -210,7 +211,9 @@ class RedisBackend:
         return ServerCounts(dead_letters, duplicates, moved, pauses, stranded)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
-        """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
+        """Put a message into a queue, or into the queue of its affinity key; None if that queue rejects
+        it.
+        """
         weight, now = envelope.weight, monotonic()
         all_of_them = now - self._requested_at >= VIEW_SECONDS * len(self.ledger)
         if all_of_them:
@@ -253,7 +256,7 @@ class RedisBackend:
     async def claim(
         self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
     ) -> QueueClaim | None:
-        """The worker's own queue, else the longest without a living worker, with what is left over there."""
+        """The worker's own queue, else the longest without a living worker, with its unfinished messages."""
         life = round(self.heartbeat_timeout_seconds * 1000)
         begun = [f"{one.queue}/{one.id}" for one in in_work]
         queue, left = await patiently(
@@ -272,7 +275,7 @@ class RedisBackend:
         return QueueClaim(queue, tuple(delivery_of(queue, *one) for one in left))
 
     async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
-        """The message whose turn it is; a worker waits for one to come."""
+        """The next message of a queue; waits until one arrives or the time is up."""
         hand = self._hands.setdefault(worker, deque())
         if not hand:
             try:
@@ -319,13 +322,13 @@ class RedisBackend:
         self._newest[worker] = list(answer[1:])
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
-        """Begin a message that was left over."""
+        """Start a message that an earlier worker did not finish."""
         return bool(await patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
 
     async def finish(self, delivery: Delivery) -> bool:
-        """Take a message out for good; where the server is away, as soon as it is back.
+        """Remove a message for good; if the server is away, as soon as it is back.
 
-        What is finished while an answer is on its way goes with the next command.
+        Messages finished while a command is in flight go with the next command.
         """
         answer = asyncio.get_running_loop().create_future()
         self._done.append((delivery, answer))
@@ -373,7 +376,7 @@ class RedisBackend:
         return await self._moved(source, target, messages, -1, fence, 1, 0.0)
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:
-        """Leave a report, which is kept for a while, and get what is published, in one round trip."""
+        """Store a report for a limited time, and get the published document, in one round trip."""
         now, kept = time(), RETENTION_SECONDS
         try:
             async with self._client.pipeline(transaction=False) as calls:
@@ -388,7 +391,7 @@ class RedisBackend:
         return found
 
     async def recount(self) -> tuple[QueueCounts, ...]:
-        """Counters again, from the streams."""
+        """Counters computed from the entries of the streams."""
         found = []
         for queue in range(len(self.ledger)):
             async with self._client.pipeline(transaction=True) as together:
@@ -414,12 +417,12 @@ class RedisBackend:
         return tuple(found)
 
     async def dead_letters(self) -> list[tuple[Envelope, str]]:
-        """Messages that were given up, with their trace: each worker that died with it, @ milliseconds."""
+        """Dead letters with their traces: each worker that crashed with the message, @ milliseconds."""
         found: Any = await self._client.xrange(f"{self.base}:dead")
         return [(envelope_of_entry(fields), fields[b"x"].decode()) for _, fields in found]
 
     async def slots(self) -> int:
-        """Slots of the cluster as they were when this one was opened last; 0 for never."""
+        """Number of slots of the cluster when it was last opened; 0 if it never was."""
         found: Any = await patiently(lambda: self._client.hget(f"{self.base}:counts", "slots"), seconds=30.0)
         return int(found or 0)
 
@@ -429,22 +432,22 @@ class RedisBackend:
         return sum(int(value) for name, value in found.items() if name.startswith(b"length:"))
 
     async def grace(self) -> None:
-        """Count queues without a worker as left just now."""
+        """Start the waiting time of queues without a worker anew."""
         await self._run("grace", len(self.ledger))
 
     async def send_away(
         self, queue: int, order: MoveMessages, room: int, elsewhere: str, fence: int, rescue: bool
     ) -> MessagesMoved:
-        """Take waiting messages without a key out of a queue, into the journal: the first of two steps.
+        """Move waiting messages without a key from a queue into the journal: the first of two steps.
 
         Parameters
         ----------
         order
-            How much; its queues are those of the whole set.
+            Limits of the move; its queues are numbers of the whole set.
         room
-            Messages that the queue elsewhere can hold.
+            Number of messages for which the target has room.
         elsewhere
-            What the journal names as their target.
+            Name of the target in the journal.
         """
         messages = -1 if order.messages is None else order.messages
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
@@ -465,20 +468,22 @@ class RedisBackend:
         return MessagesMoved(order.source, order.target, count, carried / MICROSECONDS)
 
     async def journal(self) -> list[tuple[str, str, bytes]]:
-        """What was sent away and not crossed out: name of the journey, target, messages, the oldest first."""
+        """Unfinished moves to other slots: name, target and messages, the oldest first."""
         found: Any = await self._client.xrange(f"{self.base}:journal")
         return [(name.decode(), one[b"to"].decode(), one[b"messages"]) for name, one in found]
 
     async def arrive(self, queue: int, journey: str, messages: bytes, fence: int) -> bool:
-        """Put what was sent away elsewhere into a queue, once however often it is asked: the second step."""
+        """Put messages from another slot into a queue, once for any number of calls: the second of two
+        steps.
+        """
         return bool(await self._run("arrive", queue, journey, fence, messages))
 
     async def cross_out(self, journey: str) -> None:
-        """Take out of the journal what has arrived."""
+        """Delete a finished move from the journal."""
         await self._run("cross_out", journey)
 
     async def forget(self, journey: str) -> None:
-        """Nobody will ask again whether these messages have arrived."""
+        """Forget that messages have arrived; no further call will ask for them."""
         await self._client.hdel(f"{self.base}:journeys", journey)
 
     async def _make(self, first: int) -> None:
@@ -513,7 +518,7 @@ class RedisBackend:
         return await self._scripts[name](keys=[self.base], args=arguments)
 
     def _learn(self, view: Sequence[Any]) -> None:
-        """Take in what an answer tells of all queues, or of the one where the message lies."""
+        """Apply the counters in an answer, of all queues or of the queue of the message."""
         now, found, queue = int(view[0]), [int(one) for one in view[1].split()], int(view[3])
         if queue == 0 and len(found) == _FIELDS * len(self.ledger):
             self._learn_all(view)
