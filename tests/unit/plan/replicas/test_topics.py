@@ -275,7 +275,7 @@ def test_a_plan_of_topics_is_read_back(tmp_path: Path) -> None:
         ('goals = ["min_leaders_per_topic"]', "a table replicas.min_leaders_per_topic"),
         ('min_leaders_per_topic = {"a" = 1}', "the goal min_leaders_per_topic among replicas.goals"),
         ('goals = ["min_leaders_per_topic"]\nmin_leaders_per_topic = {"a" = 0}', "1 or more for each"),
-        ('goals = ["topic_replicas"]\nbalanced_topics = []', "names or patterns that are not empty"),
+        ('goals = ["topic_replicas"]\nbalanced_topics = []', "expected a list that is not empty"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(lines: str, why: str, tmp_path: Path) -> None:
