@@ -189,11 +189,14 @@ class ExecutionEnded:
 
 
 class Effect(StrEnum):
-    """What an execution has done to the load, by measurement."""
+    """The measured effect of an execution on the load."""
 
     HELPED = "helped"
+    """Load that missed a goal became more even, and none became worse."""
     NOTHING = "nothing"
+    """No load that missed a goal became more even, and none became worse."""
     WORSE = "worse"
+    """Load became less even, or a peak higher."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from trimtab.act.journal import ExecutionStore
 from trimtab.balancers import Balancer
 from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.systems import spark_settings
+from trimtab.decide.events import Effect as Effect
 from trimtab.executions import (
     AnyPlan,
     AnyReceipt,
@@ -47,17 +47,6 @@ COLLECT = f"`trimtab collect --ticks {MIN_SAMPLES + 3}`, then `trimtab pipeline 
 INTERVALS = 6
 """Minimum number of intervals into which the duration of fresh samples is divided."""
 MIN_SECONDS = 2.0 * INTERVALS
-
-
-class Effect(StrEnum):
-    """The effect of an execution on the goals of its plan."""
-
-    HELPED = "helped"
-    """A resource that missed a goal became more even, and none became worse."""
-    NOTHING = "nothing"
-    """No resource that missed a goal became more even, and none became worse."""
-    WORSE = "worse"
-    """A resource misses a goal and became less even."""
 
 
 @dataclass(frozen=True, slots=True)

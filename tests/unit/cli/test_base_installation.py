@@ -41,6 +41,7 @@ plan bundles                             |             | no snapshot
 plan queues                              |             | no snapshot
 plan keys                                |             | no snapshot
 plan masters                             |             | no snapshot
+plan undo                                |             | no executions
 plan show plan.json                      |             | Plan by
 plan diff plan.json plan.json            |             | the same
 apply plan.json --cluster kafka://127.0.0.1:1 --dry-run |    | can be reached
