@@ -311,7 +311,7 @@ def test_a_broken_setting_is_refused_by_name(
         ("epsilon=0.1", "expected section.key=value"),
         ("replicas.epsilon=", "replicas.epsilon"),
         ("replicas.epsilon=wide", '"wide", expected a number'),
-        ("replicas.epsilon.cpu=2", "replicas.epsilon is 2"),
+        ("replicas.epsilon.cpu=2", "replicas.epsilon.cpu is 2"),
         ("pipelin.window_seconds=1", "did you mean pipeline"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path:
         (["--set", "clusters.a.address=pulsar+http://127.0.0.1:1"], "no Pulsar broker answers", 1),
         (
             ["--cluster", "pulsar+http://b:1", "--set", "collect.pulsar.usage=guessed"],
-            "usage is 'guessed'",
+            'usage is "guessed"',
             2,
         ),
         (

@@ -119,7 +119,7 @@ def test_settings_are_taken_and_slips_refused(
     assert read_bundle_plan(out).moves == ()
     capsys.readouterr()
     for words, said in (
-        (["--set", "bundles.epsilon=2", "--out", tmp_path / "no"], "bundles.epsilon is 2.0"),
+        (["--set", "bundles.epsilon=2", "--out", tmp_path / "no"], "bundles.epsilon is 2, expected"),
         (["--strategy", "all", "--out", tmp_path / "no"], "--out is for the plan of one strategy"),
         (["--strategy", "ThresholdShedder"], "a snapshot does not hold"),
         (["--strategy", "Treshold"], "did you mean ThresholdShedder"),
