@@ -25,9 +25,8 @@ from simulated_clusters.recordings import RecordedCluster, recorded
 from support.bundle_views import update_bundles
 from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
 from trimtab.model.bundles.plan import BundlesSettings
-from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.bundles.snapshot import BundlesSnapshot
+from trimtab.model.bundles.snapshot import BundlesSnapshot, bundle_positions, initial_boundaries, topic_hashes
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.bundles.trim import plan_bundles
 from trimtab.plan.pulsar.decision import PLACERS, placer

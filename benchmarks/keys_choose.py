@@ -23,10 +23,9 @@ from statistics import median
 from kafka.partitioner import murmur2 as of_the_client
 from results import write_result
 
-from trimtab_keys.core.hashes import POSITIVE, murmur2
 from trimtab_keys.core.load import PartitionContent, PartitionLoadView
 from trimtab_keys.core.policies import CHOICES, POLICIES, IpooaSettings, KeyPolicyInputs, policy_named
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, group_count, murmur2
 
 PARTITIONS = 24
 KEYS = 10_000

@@ -42,12 +42,10 @@ from trimtab_keys.clients.checkpoints import CheckpointStore, InMemoryCheckpoint
 from trimtab_keys.clients.ordered_consumer import OrderedConsumer
 from trimtab_keys.clients.partitioners import PolicyPartitioner
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.order.messages import Stamp
+from trimtab_keys.core.order import Stamp
 from trimtab_keys.core.policies import KeyPolicyInputs
-from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.stamp import HEADER, stamp_bytes
-from trimtab_keys.format.table import PublishedTable, write_table
+from trimtab_keys.core.routing import Route, RoutingTable, key_group
+from trimtab_keys.format import HEADER, PublishedTable, stamp_bytes, write_table
 
 TOPIC = "benchmark"
 PARTITIONS = 24

@@ -17,10 +17,10 @@ from pathlib import Path
 from redis.asyncio import Redis
 from results import write_result
 
-from trimtab.lab.sandbox.queues.server import RedisServerProcess
+from trimtab.lab.sandbox.queues.sandbox import RedisServerProcess
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.backend import Backend
-from trimtab_queues.format.exchange import RedisKeys
+from trimtab_queues.format.documents import RedisKeys
 
 QUEUES = (4, 32, 100, 1000)
 AT_ONCE = 100

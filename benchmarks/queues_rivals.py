@@ -33,8 +33,8 @@ from redis import Redis  # noqa: E402
 from results import read_result, write_result  # noqa: E402 - beside this file
 from rivals.workload import RECORD, RECOVERY_SECONDS  # noqa: E402
 
-from trimtab.lab.sandbox.queues.server import RedisServerProcess  # noqa: E402
-from trimtab_queues.format.exchange import RedisKeys  # noqa: E402
+from trimtab.lab.sandbox.queues.sandbox import RedisServerProcess  # noqa: E402
+from trimtab_queues.format.documents import RedisKeys  # noqa: E402
 
 WORKERS = 4
 SHORT_SECONDS, LONG_SECONDS, SHORT_SHARE = 0.005, 0.25, 0.8

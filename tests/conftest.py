@@ -137,7 +137,7 @@ def _short_search_without_compiler(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run, started by the first test that asks for it."""
-    from trimtab.jars.fetch import spark_s3_jars
+    from trimtab.jars import spark_s3_jars
     from trimtab.model.errors import JarsError
     from trimtab.observe.spark.session import SessionSettings, spark_session
 

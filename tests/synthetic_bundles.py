@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.snapshot import bundles_between, initial_boundaries
 from trimtab.observe.bundles.pipeline import COLUMNS
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)

@@ -11,7 +11,7 @@ from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
 from rivals.workload import RECOVERY_SECONDS, TUNED, URL, occupy
 from trimtab_queues import BalancedBroker
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 if TYPE_CHECKING:
     from taskiq import AsyncBroker

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from demos.sampling import MeasuredPeriod, SampledSandbox
     from trimtab.lab.sandbox.clients import WorkloadPlan
     from trimtab.lab.sandbox.cluster import Sandbox
-    from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.lab.sandbox.processes import SandboxProcess
-    from trimtab.lab.sandbox.truth import TruthTick
+    from trimtab.lab.sandbox.truth import LogCheck, TruthTick
     from trimtab.model.load import FloatArray, ImbalanceSummary
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings
     from trimtab.report.comparison import MeasurementVerdict

@@ -28,8 +28,7 @@ from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
 from trimtab.model.bundles.plan import BundlePlan, BundlesReceipt
-from trimtab.model.bundles.range import namespace_of, parse_bundle, topic_hash
-from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot, namespace_of, parse_bundle, topic_hash
 from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
@@ -318,7 +317,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
     ) -> BundlesReceipt:
         """Splits and unloads."""
         from trimtab.act.bundles.executor import EXECUTOR
-        from trimtab.act.bundles.figures import progress_of
+        from trimtab.act.bundles.load_check import progress_of
         from trimtab.act.bundles.state import UnloadSettings
         from trimtab.systems.pulsar.port import PulsarAdminPort
 

@@ -23,8 +23,8 @@ from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
 from trimtab.files.keys.formats import PLAN_FORMAT as PLANS
 from trimtab.files.keys.formats import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.stream import Zipf, key_name
-from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
+from trimtab.history.keys.simulation import Zipf, key_name
+from trimtab.jars import ProgressCallback, spark_kafka_jars
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import (
     GROUP,
@@ -37,19 +37,18 @@ from trimtab.lab.sandbox.keys.load import (
 )
 from trimtab.lab.sandbox.keys.worker import TABLES
 from trimtab.model.errors import ActError
-from trimtab.model.keys.plan import KeysPlan
-from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.keys import KeysPlan, KeysSnapshot
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake.lake import Lake
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.renderer import plan_text, receipt_text, status_text
+from trimtab.report.keys import plan_text, receipt_text, status_text
 from trimtab.report.tables import table_lines
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
+from trimtab.systems.kafka.keyed_topic import open_port
 from trimtab.systems.kafka.offset_sampling import OffsetSampling
 from trimtab.systems.kafka.settings import KafkaConnection, spark_options
-from trimtab.systems.kafka.tables import open_port
-from trimtab_keys.core.hashes import POSITIVE, murmur2
+from trimtab_keys.core.routing import POSITIVE, murmur2
 
 BROKERS: Final = 3
 PARTITIONS: Final = 4

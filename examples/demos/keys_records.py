@@ -13,10 +13,9 @@ import numpy as np
 from trimtab.history.keys.simulation import waiting
 from trimtab.model.load import FloatArray
 from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
-from trimtab_keys.format.heartbeat import read_heartbeat
-from trimtab_keys.format.heartbeat import record_key as beat_key
-from trimtab_keys.format.table import record_key as table_key
-from trimtab_keys.format.table import version_and_base
+from trimtab_keys.format import heartbeat_record_key as beat_key
+from trimtab_keys.format import read_heartbeat, version_and_base
+from trimtab_keys.format import table_record_key as table_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

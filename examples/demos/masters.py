@@ -18,8 +18,7 @@ import numpy as np
 
 from demos.screen import DemoOutput
 from demos.turn import DemoPipeline, carry_out
-from trimtab.act.masters.executor import EXECUTOR
-from trimtab.act.masters.state import TransferSettings
+from trimtab.act.masters import EXECUTOR, TransferSettings
 from trimtab.files.masters.formats import PLAN_FORMAT as PLANS
 from trimtab.files.masters.formats import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.files.masters.settings import MastersSettings
@@ -27,14 +26,14 @@ from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.model.load import imbalance
-from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot
+from trimtab.model.masters import NO_MASTER, MastersSnapshot
 from trimtab.observe.collect.sampler import RequestError, lake_sink
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.plan.masters.trim import plan_masters
 from trimtab.report.charts import FAINT, INK, save_figure, style_axes
-from trimtab.report.masters.renderer import plan_text
+from trimtab.report.masters import plan_text
 from trimtab.report.tables import table_lines
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab.systems.paxos.collector import COLLECTING, PaxosCollector

@@ -17,28 +17,27 @@ from typing import TYPE_CHECKING, Any, Final
 from demos.screen import DemoOutput
 from demos.turn import DemoPipeline, carry_out
 from trimtab.act.execution.settings import RetryPolicy
-from trimtab.act.queues.executor import EXECUTOR
-from trimtab.files.queues.formats import PLAN_FORMAT as PLANS
-from trimtab.files.queues.formats import SNAPSHOT_FORMAT as SNAPSHOTS
+from trimtab.act.queues import EXECUTOR
+from trimtab.files.queues import PLAN_FORMAT as PLANS
+from trimtab.files.queues import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, QueuesSandboxState
 from trimtab.model.errors import ObserveError, SandboxError
-from trimtab.model.queues.plan import QueuesPlan
-from trimtab.model.queues.snapshot import QueuesSnapshot
+from trimtab.model.queues import QueuesPlan, QueuesSnapshot
 from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
-from trimtab.plan.queues.trim import plan_queues
+from trimtab.plan.queues import plan_queues
 from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
-from trimtab.report.queues.renderer import plan_text
+from trimtab.report.queues import plan_text
 from trimtab.report.tables import table_lines
 from trimtab.systems.redis.client import QueueServerClient as Reader
 from trimtab.systems.redis.client import open_server
 from trimtab.systems.redis.collector import COLLECTING, QueuesCollector
 from trimtab.systems.redis.port import RedisPort
-from trimtab_queues.format.settings import QueuesSettings
+from trimtab_queues.format.documents import QueuesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -34,7 +34,7 @@ from trimtab.systems.kafka.collector import COLLECTING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from trimtab.act.replicas.figures import ReplicasForecast
+    from trimtab.act.replicas.load_check import ReplicasForecast
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
     from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
     from trimtab.lab.sandbox.load import SandboxLoad
@@ -218,7 +218,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         self, screen: DemoOutput, sandbox: KafkaSandbox, snapshot: ReplicasSnapshot, plan: Plan
     ) -> ReplicasReceipt:
         """Leader moves and copies, with a throttle."""
-        from trimtab.act.replicas.figures import ProgressMeter
+        from trimtab.act.replicas.load_check import ProgressMeter
         from trimtab.act.replicas.state import ReplicasExecutionSettings
 
         meter = ProgressMeter()

@@ -112,7 +112,7 @@ def warm_up_bundles() -> None:
 
 def warm_up_spark() -> None:
     """An archive of Spark's classes, for all that start it from now on."""
-    from trimtab.observe.spark.archive import make_archive
+    from trimtab.observe.spark.session import make_archive
 
     make_archive()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from redis import Redis
 
 from trimtab.lab.sandbox.processes import SandboxProcess, end, free_ports, kill, running, spawn
-from trimtab.lab.sandbox.queues.server import RedisServerProcess
+from trimtab.lab.sandbox.queues.sandbox import RedisServerProcess
 from trimtab.model.errors import SandboxError
 
 FOLDER = Path(__file__).parent

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.files.bundles.reports import report_line
-from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
+from trimtab.model.bundles.snapshot import bundles_between, initial_boundaries
 from trimtab_common.errors import SettingsError
 from trimtab_common.files import replacing
 

@@ -15,7 +15,7 @@ import numpy as np
 from simulated_clusters.leader import LeaderSettings, WorldEvent, WorldSettings
 from simulated_clusters.state import ClusterTopics, one_topic_a_bundle, topics_named
 from simulated_clusters.world import PulsarWorld
-from trimtab.model.bundles.range import BundleRange, bundles_between, initial_boundaries, topic_hash
+from trimtab.model.bundles.snapshot import BundleRange, bundles_between, initial_boundaries, topic_hash
 from trimtab.plan.bundles.strategies import SHEDDERS
 from trimtab.plan.bundles.strategies import shedder as strategy
 from trimtab_common.errors import SettingsError

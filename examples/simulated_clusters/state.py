@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, topic_hashes
 from trimtab.model.bundles.reports import BundleStats
+from trimtab.model.bundles.snapshot import FULL_UPPER, BundleRange, bundles_between, topic_hashes
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.splits import TopicTraffic

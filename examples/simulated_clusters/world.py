@@ -19,8 +19,8 @@ from simulated_clusters.state import (
     cut,
 )
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
+from trimtab.model.bundles.snapshot import BundleRange, bundles_between, parse_bundle
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.splits import BundleSplit, split_positions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streams import CONSUMER_PER_SECOND, PARTITIONS, drawn, zipf
 
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import KeyStream
 from trimtab_common.files import write_atomically
 
 GROUP, TABLES = "readers", "trimtab-tables"

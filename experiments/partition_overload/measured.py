@@ -10,8 +10,7 @@ from control import WORKER_PER_SECOND
 from simulated import DEADLINE_SECONDS, figures_of
 from streams import PARTITIONS
 
-from trimtab.history.keys.simulation import KeysSimulationRun
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import KeysSimulationRun, KeyStream
 from trimtab_keys.core.load import repaired_consumption
 
 THRESHOLD, WEIGHT, HOLD_SECONDS, RATE_SECONDS = 0.6, 0.5, 10.0, 5.0

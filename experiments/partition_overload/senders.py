@@ -24,7 +24,7 @@ from control import (
 )
 from streams import PARTITIONS
 
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import KeyStream
 from trimtab_keys.clients.confluent import Producer
 from trimtab_keys.clients.live_load import LiveLoad
 from trimtab_keys.clients.partitioners import PolicyPartitioner

@@ -24,10 +24,9 @@ from trimtab.history.keys.ordered_simulation import (
     PeriodicPlanner,
     planned_table,
 )
-from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, KeyStream, simulate
 from trimtab_common.files import write_atomically
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 from trimtab_keys.core.policies import IpooaSettings, KeyPolicyInputs, policy_named
 
 FOLDER = Path(__file__).parent

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from trimtab.history.keys.simulation import ConsumerCapacity, Stall
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import ConsumerCapacity, KeyStream, Stall
 
 PARTITIONS, KEYS, PER_SECOND, SECONDS = 24, 10_000, 5000.0, 30.0
 CONSUMER_PER_SECOND = 260.0

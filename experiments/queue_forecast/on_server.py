@@ -34,14 +34,14 @@ from schemes import BY_COUNT, BY_WORK, QUEUES, THRESHOLD, WEIGHTS
 
 from simulate.arrivals import ReplayedMessage, at_random, in_step
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
-from trimtab.lab.sandbox.queues.server import RedisServerProcess
+from trimtab.lab.sandbox.queues.sandbox import RedisServerProcess
 from trimtab_common.files import write_atomically
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.backend import end_task
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.policies import DispatchPolicy
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 MESSAGES, CAPACITY, SHRUNK = 500, 500, 5

@@ -15,7 +15,7 @@ from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesW
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.policies import DispatchPolicy
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 QUEUES, CAPACITY = 5, 10_000
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)

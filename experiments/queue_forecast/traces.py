@@ -30,7 +30,7 @@ from trimtab_common.files import write_atomically
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.policies import DispatchPolicy
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 CAPACITY = 10_000

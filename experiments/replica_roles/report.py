@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimtab.lab.sandbox.log_check import LogCheck
+from trimtab.lab.sandbox.truth import LogCheck
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.settings import RESOURCES
 

@@ -86,7 +86,7 @@ def test_the_table_of_balancers_names_them_once() -> None:
     "code",
     [
         "import trimtab.plan.replicas.trim",
-        "from trimtab_keys.core.hashes import murmur2",
+        "from trimtab_keys.core.routing import murmur2",
         "from trimtab.model import bundles",
         "def f():\n    from trimtab.files.bundles.plan import FORMAT",
         "kind = 'replicas'",

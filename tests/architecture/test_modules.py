@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MIN_LINES = 30
 """Lines of code: neither blank, comment, import nor docstring."""
-MODULES_MAX = 510
+MODULES_MAX = 449
 """Modules of all packages, with package files; lower it when modules are merged."""
 UNEXPLAINED_MAX = 9
 """Modules below `MIN_LINES` that `REASONS` does not name; lower it when modules are merged."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from support.masters_logs import Logs, batch, be_master
-from trimtab_store.core.log import ConsensusEngine
 from trimtab_store.core.messages import (
     ENTRY_BYTES,
     PAYLOAD_BYTES,
@@ -15,6 +14,7 @@ from trimtab_store.core.messages import (
     entry_bytes,
 )
 from trimtab_store.core.node import ENGINES
+from trimtab_store.core.stored import ConsensusEngine
 
 SEEDS = 12
 BATCHES = 30

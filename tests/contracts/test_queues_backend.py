@@ -28,8 +28,7 @@ from trimtab_queues.broker.backend import QueueClaim, QueueOwnershipLostError, Q
 from trimtab_queues.broker.balancing import MOVE_BATCH_SIZE, Scheduler
 from trimtab_queues.broker.in_process import WaitingMessages
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
-from trimtab_queues.core.scheduling import MoveMessages
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import MoveMessages, SchedulingSettings
 
 SERVERS = binaries()
 

@@ -16,7 +16,7 @@ from support.redis_server import Server
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.balancing import Scheduler
 from trimtab_queues.core.policies import OwnQueue
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 
 class First(OwnQueue):

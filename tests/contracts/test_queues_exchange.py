@@ -16,7 +16,7 @@ from trimtab.systems.redis.client import QueueServerClient, RedisConnection, ope
 from trimtab_common.errors import InputError
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
-from trimtab_queues.format.exchange import (
+from trimtab_queues.format.documents import (
     HISTORY,
     RETENTION_SECONDS,
     ClassReport,

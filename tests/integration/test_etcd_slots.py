@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from simulate.masters.store import SimulatedLogStore
-from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
+from trimtab.lab.sandbox.masters.sandbox import etcd_program, member_command, wait_until_healthy
 from trimtab.lab.sandbox.processes import SandboxProcess, free_ports, kill, spawn
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError, InputError, NodeError

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.kafka_classes import hashes_of
-from trimtab_keys.core.hashes import murmur2
 from trimtab_keys.core.load import PartitionLoadView
 from trimtab_keys.core.policies import HashPartitioning
+from trimtab_keys.core.routing import murmur2
 
 pytestmark = pytest.mark.kafka
 

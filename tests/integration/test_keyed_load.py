@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.history.keys.stream import Zipf
+from trimtab.history.keys.simulation import Zipf
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
 

@@ -23,7 +23,7 @@ from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffe
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake.lake import Lake
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.hashes import key_group
+from trimtab_keys.core.routing import key_group
 
 PATIENCE_SECONDS = 120.0
 TOPIC, GROUP = "orders", "billing"

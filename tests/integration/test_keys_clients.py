@@ -27,11 +27,9 @@ from trimtab.lab.sandbox.keys.worker import CLIENTS, AnyConsumer, AnyProducer, S
 from trimtab_common.errors import InputError
 from trimtab_keys.clients.metadata_connection import MetadataConnection
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.order.messages import OrderingConfig, SearchStream, Stamp
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
-from trimtab_keys.format.stamp import HEADER, stamp_bytes
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.core.order import OrderingConfig, SearchStream, Stamp
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, group_count, murmur2
+from trimtab_keys.format import HEADER, PublishedTable, stamp_bytes, table_bytes
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 

@@ -17,8 +17,7 @@ from support.admin_calls import ask
 from support.keys_place import FIRST_CLIENT_IN_TEST, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, group_count, murmur2
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
-from trimtab.lab.sandbox.masters.etcd import etcd_program
-from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, etcd_program
 from trimtab.model.errors import SandboxError
 from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer

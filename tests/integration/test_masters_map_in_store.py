@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.lab.sandbox.masters.etcd import etcd_program
-from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, etcd_program
 from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.errors import ConnectError

@@ -22,7 +22,7 @@ from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.manifest import publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.spark.archive import make_archive
+from trimtab.observe.spark.session import make_archive
 from trimtab.observe.steps.batch import run_batch
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from support.bundle_views import owner_split
 from support.placement_views import load, view_of
 from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.model.bundles.range import bundles_between, namespace_of
 from trimtab.model.bundles.reports import BundleStats
+from trimtab.model.bundles.snapshot import bundles_between, namespace_of
 from trimtab.plan.pulsar import splits as rules
 from trimtab.plan.pulsar.candidates import (
     by_anti_affinity,

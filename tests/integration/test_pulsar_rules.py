@@ -11,8 +11,8 @@ import pytest
 from support.placement_views import known, load, view_of
 from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, topic_hash
 from trimtab.model.bundles.reports import BundleStats
+from trimtab.model.bundles.snapshot import FULL_UPPER, BundleRange, bundles_between, topic_hash
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.candidates import (
     by_policies,

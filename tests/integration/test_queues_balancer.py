@@ -20,10 +20,10 @@ from support.tls_front import tls_front
 from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.settings import read_settings
 from trimtab.lab.sandbox.processes import free_ports
-from trimtab.lab.sandbox.queues.server import RedisServerProcess
+from trimtab.lab.sandbox.queues.sandbox import RedisServerProcess
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.systems.redis.client import RedisConnection, open_server
-from trimtab.systems.redis.status import read_status
+from trimtab.systems.redis.port import read_status
 from trimtab_common.errors import ConnectError
 from trimtab_queues import BalancedBroker
 

@@ -22,17 +22,16 @@ from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
 from support.redis_server import RedisClusterProcess
-from trimtab.files.queues.formats import SNAPSHOT_FORMAT
+from trimtab.files.queues import SNAPSHOT_FORMAT
 from trimtab.model.documents import SnapshotReference
 from trimtab_common.errors import InputError
 from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.backend import MICROSECONDS
 from trimtab_queues.broker.balancing import Scheduler
-from trimtab_queues.broker.envelope import MICROSECONDS
 from trimtab_queues.broker.redis_streams.cluster import RedisClusterBackend
-from trimtab_queues.broker.redis_streams.connections import owner
-from trimtab_queues.core.scheduling import MoveMessages
-from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.server import nodes_of
+from trimtab_queues.broker.redis_streams.streams import owner
+from trimtab_queues.core.scheduling import MoveMessages, SchedulingSettings
+from trimtab_queues.format.documents import nodes_of
 
 TESTS = Path(__file__).parents[1]
 

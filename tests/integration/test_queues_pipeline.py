@@ -13,7 +13,7 @@ import pytest
 from hand_written_tables import arrow_type
 from support.local_paths import local
 from synthetic_telemetry import land
-from trimtab.files.queues.formats import SNAPSHOT_FORMAT
+from trimtab.files.queues import SNAPSHOT_FORMAT
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.queues.pipeline import FORM, PIPELINE, QueuesPipelineSettings
 from trimtab.observe.steps.batch import run_batch

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.lab.sandbox.masters.etcd import etcd_program
+from trimtab.lab.sandbox.masters.sandbox import etcd_program
 from trimtab.model.errors import SandboxError
 from trimtab_store.clients.cluster import StoreConfig, query_group_status
 from trimtab_store.core.node import ENGINES

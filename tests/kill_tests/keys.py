@@ -24,10 +24,14 @@ from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import KeysViolation, Stream, check_effects
 from trimtab.lab.sandbox.keys.worker import CLIENTS, HOT, ORDERING, TABLES, WorkerTask
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format import heartbeat
-from trimtab_keys.format.table import PARTITION, PublishedTable, record_key, table_bytes
+from trimtab_keys.core.routing import Route, RoutingTable, key_group
+from trimtab_keys.format import (
+    HEARTBEAT_PARTITION,
+    TABLE_PARTITION,
+    PublishedTable,
+    table_bytes,
+    table_record_key,
+)
 
 PARTITIONS = 4
 PAUSED_SHARE = 0.5
@@ -97,7 +101,7 @@ class KeysKillTest:
         self._admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._writer: Any = KafkaProducer(bootstrap_servers=bootstrap)
         made: dict[str, Any] = {self._topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}
-        count = heartbeat.PARTITION + 1
+        count = HEARTBEAT_PARTITION + 1
         tables = {"num_partitions": count, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
         if TABLES not in self._admin.list_topics():
             made[TABLES] = tables
@@ -212,7 +216,9 @@ class KeysKillTest:
         self._keys[HOT] = self._table().route(key_group(HOT, PARTITIONS), HOT).moved(places)
         self.result.tables += 1
         data = table_bytes(PublishedTable(self._topic, self._topic_id, self._table()))
-        self._writer.send(TABLES, key=record_key(self._topic), value=data, partition=PARTITION).get(30)
+        self._writer.send(
+            TABLES, key=table_record_key(self._topic), value=data, partition=TABLE_PARTITION
+        ).get(30)
 
     def _table(self) -> RoutingTable:
         return RoutingTable(self.result.tables, PARTITIONS, PARTITIONS, dict(self._groups), dict(self._keys))

@@ -13,8 +13,7 @@ import pytest
 from support.master_snapshots import a_group, a_snapshot
 from tiers import by_tier
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
+from trimtab.model.masters import NO_MASTER, MastersPlan, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters.trim import plan_masters
 

@@ -11,7 +11,7 @@ from simulate.checkers.pulsar import always, at_rest
 from simulated_clusters.leader import LeaderSettings, UnloadOrder, WorldSettings
 from simulated_clusters.state import ClusterTopics, topics_at
 from simulated_clusters.world import PulsarWorld, lookup, unload
-from trimtab.model.bundles.range import initial_boundaries
+from trimtab.model.bundles.snapshot import initial_boundaries
 from trimtab.plan.pulsar.options import make_options
 
 BROKERS = [f"broker-{number}:8080" for number in range(4)]

@@ -15,8 +15,7 @@ from trimtab.history.queues.simulation import (
     ReplayedMessage,
 )
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
-from trimtab_queues.core.scheduling import QueueState
-from trimtab_queues.core.settings import CHOICES, SchedulingSettings
+from trimtab_queues.core.scheduling import CHOICES, QueueState, SchedulingSettings
 
 WEIGHTS = (1.0, 2.0, 4.0, 7.0, 10.0)
 """Whole seconds: sums of them are exact, so that nothing has to be nearly equal."""

@@ -23,8 +23,7 @@ from hypothesis.stateful import (
 from support.queue_backends import Opened, checked, in_process, message, redis_streams
 from support.redis_server import Server, binaries
 from tiers import by_tier
-from trimtab_queues.broker.backend import Backend
-from trimtab_queues.broker.envelope import Delivery
+from trimtab_queues.broker.backend import Backend, Delivery
 from trimtab_queues.core.scheduling import MoveMessages
 
 QUEUES, CAPACITY = 2, 7

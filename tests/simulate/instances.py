@@ -11,8 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulated_clusters.weeks import plain_snapshot
-from trimtab.model.bundles.range import bundles_between, initial_boundaries
-from trimtab.model.bundles.snapshot import NO_TOPICS, RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
+from trimtab.model.bundles.snapshot import (
+    NO_TOPICS,
+    RESOURCES,
+    BundleBrokers,
+    Bundles,
+    BundlesSnapshot,
+    bundles_between,
+    initial_boundaries,
+)
 from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,

@@ -20,7 +20,7 @@ from trimtab.act.bundles.executor import EXECUTOR
 from trimtab.act.bundles.port import SWITCHES, BundlesPort
 from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, UnloadSettings
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
-from trimtab.model.bundles.range import BundleRange
+from trimtab.model.bundles.snapshot import BundleRange
 
 SOMEBODY = "somebody"
 

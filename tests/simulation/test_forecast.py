@@ -14,8 +14,7 @@ from tiers import by_tier
 from trimtab.act.control import prepare
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.executor import EXECUTOR
-from trimtab.act.replicas.figures import ReplicasForecast
-from trimtab.act.replicas.load_check import ReplicaLoadCheck
+from trimtab.act.replicas.load_check import ReplicaLoadCheck, ReplicasForecast
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT

@@ -12,9 +12,8 @@ from simulate.keys.explore import FaultRates, explore
 from simulate.keys.run import simulate
 from simulate.keys.world import KeysWorld
 from tiers import by_tier
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.order.messages import OrderedRecord, OrderingConfig, Stamp
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.order import OrderedRecord, OrderingConfig, Stamp
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, group_count, murmur2
 
 
 def hashed(key: bytes) -> int:

@@ -13,8 +13,8 @@ from simulate.masters import world
 from simulate.masters.machine import DriftingClock
 from simulate.masters.run import run
 from tiers import by_tier
-from trimtab_store.core.log import ConsensusEngine
 from trimtab_store.core.node import ENGINES
+from trimtab_store.core.stored import ConsensusEngine
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "simulate"
 SEEDS = by_tier(3, 8, 8)

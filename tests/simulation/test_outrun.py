@@ -10,7 +10,7 @@ from simulate.kafka.cluster import cluster_of
 from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.replicas.figures import ProgressMeter
+from trimtab.act.replicas.load_check import ProgressMeter
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStepState
 
 MB = 1e6

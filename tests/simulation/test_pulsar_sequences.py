@@ -7,7 +7,7 @@ from simulate.checkers.pulsar import always, at_rest, only_bundles_are_served
 from simulated_clusters.leader import LeaderSettings, WorldSettings
 from simulated_clusters.state import ClusterTopics, one_topic_a_bundle, topics_at
 from simulated_clusters.world import PulsarWorld, lookup
-from trimtab.model.bundles.range import BundleRange, initial_boundaries
+from trimtab.model.bundles.snapshot import BundleRange, initial_boundaries
 from trimtab.plan.pulsar.options import make_options
 
 NAMESPACE = "t/n"

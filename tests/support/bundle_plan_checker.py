@@ -5,8 +5,7 @@ from typing import cast
 
 from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan, BundlesSettings
 from trimtab.model.bundles.policies import is_system_namespace
-from trimtab.model.bundles.range import bundles_between, parse_bundle
-from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot, bundles_between, parse_bundle
 from trimtab.model.plan import Verdict
 
 SLACK = 1e-6

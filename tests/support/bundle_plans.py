@@ -12,8 +12,7 @@ from trimtab.model.bundles.plan import (
     BundlePlan,
     BundleReason,
 )
-from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
-from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.model.bundles.snapshot import RESOURCES, BundleRange, bundles_between, parse_bundle
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict

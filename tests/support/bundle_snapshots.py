@@ -6,22 +6,20 @@ from typing import Any
 import numpy as np
 
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.model.bundles.range import (
-    FULL_UPPER,
-    BundleRange,
-    bundle_positions,
-    bundles_between,
-    initial_boundaries,
-    topic_hash,
-)
 from trimtab.model.bundles.snapshot import (
+    FULL_UPPER,
     NO_OWNER,
     RESOURCES,
     BundleBrokers,
+    BundleRange,
     Bundles,
     BundlesSnapshot,
     BundleTopics,
     Departure,
+    bundle_positions,
+    bundles_between,
+    initial_boundaries,
+    topic_hash,
 )
 from trimtab.model.documents import Quality, SnapshotReference
 

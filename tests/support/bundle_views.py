@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.model.bundles.range import BundleRange
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
+from trimtab.model.bundles.snapshot import BundleRange
 from trimtab.plan.pulsar.splits import BundleSplit, OwnerSplit
 from trimtab.plan.pulsar.view import BrokerLoad, BundleTable, LeaderLoadView, table_of, updated
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.act.bundles.port import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesObservation, BundlesPort
-from trimtab.model.bundles.range import bundles_between
+from trimtab.model.bundles.snapshot import bundles_between
 
 
 @dataclass(frozen=True)

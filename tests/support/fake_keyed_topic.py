@@ -10,11 +10,9 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from trimtab.act.keys.state import TableLocation
-from trimtab.systems.kafka.keyed_topic import EARLIEST, KeyedTopic
+from trimtab.systems.kafka.keyed_topic import EARLIEST, KeyedTopic, TablesPort
 from trimtab.systems.kafka.settings import KafkaConnection
-from trimtab.systems.kafka.tables import TablesPort
-from trimtab_keys.format.heartbeat import ClientHeartbeat, heartbeat_bytes
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format import ClientHeartbeat, PublishedTable, heartbeat_bytes, table_bytes
 
 CONNECTION = KafkaConnection(("nowhere:9092",))
 TABLES = "trimtab-tables"

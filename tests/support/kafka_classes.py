@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.pulsar_classes import FLAGS
 from support.pulsar_classes import HERE as COMPILER
-from trimtab.jars.fetch import fetch, find_java, read_lock
+from trimtab.jars import fetch, find_java, read_lock
 from trimtab.lab.sandbox.kafka.runtime import KAFKA_VERSION, lock_of
 
 MURMUR2 = """

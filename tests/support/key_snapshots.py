@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trimtab.model.documents import Quality, SnapshotReference
-from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
+from trimtab.model.keys import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab_keys.core.routing import group_count
 
 

@@ -17,9 +17,15 @@ from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.core.routing import RoutingTable
-from trimtab_keys.format.heartbeat import PARTITION as BEATS
-from trimtab_keys.format.heartbeat import ClientHeartbeat, read_heartbeat
-from trimtab_keys.format.table import PARTITION, PublishedTable, record_key, table_bytes
+from trimtab_keys.format import HEARTBEAT_PARTITION as BEATS
+from trimtab_keys.format import (
+    TABLE_PARTITION,
+    ClientHeartbeat,
+    PublishedTable,
+    read_heartbeat,
+    table_bytes,
+    table_record_key,
+)
 
 TABLES = "trimtab-tables"
 PATIENCE_SECONDS = 90.0
@@ -76,7 +82,7 @@ class Place:
     def publish(self, topic: str, table: RoutingTable, damage: bytes = b"") -> None:
         """Publish a table, or something else in its stead."""
         data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
-        self._writer.send(TABLES, key=record_key(topic), value=data, partition=PARTITION).get(30)
+        self._writer.send(TABLES, key=table_record_key(topic), value=data, partition=TABLE_PARTITION).get(30)
 
     def heartbeats(self, topic: str) -> list[ClientHeartbeat]:
         """Heartbeats of a topic's processes, the last of each that has not said goodbye."""

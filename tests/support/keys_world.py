@@ -24,10 +24,9 @@ from trimtab.act.keys.state import (
 from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.lease import Lease
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.plan import KeysPlan
+from trimtab.model.keys import KeysPlan
 from trimtab.plan.keys.trim import plan_keys
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, murmur2
 
 CODECS = StateCodecs({"keys": EXECUTOR.codec}, unnamed="keys")
 ORDERS = TableLocation("orders", "kafka:trimtab-tables", "billing", "id of orders")

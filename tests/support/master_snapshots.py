@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimtab.model.documents import Quality, SnapshotReference
-from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.masters import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 
 REFERENCE = SnapshotReference("store", "2026-11-24T15:00:00Z", "0" * 64)
 

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 from simulate.masters.store import SimulatedLogStore
-from trimtab_store.core.log import STORE, ConsensusEngine
 from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
@@ -21,6 +20,7 @@ from trimtab_store.core.messages import (
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
+from trimtab_store.core.stored import STORE, ConsensusEngine
 
 GROUP = 0
 RENEWAL_SECONDS = 2.5

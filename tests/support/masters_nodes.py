@@ -14,7 +14,7 @@ from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.core.messages import Promised
 from trimtab_store.core.paxos import ALL_RESTARTED
 from trimtab_store.core.token import CLUSTER
-from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.configuration import CONFIGURATION_FORMAT, NodeConfiguration
 from trimtab_store.format.log import NodeLog
 from trimtab_store.node.process import NodeProcess
 
@@ -31,7 +31,7 @@ def node_configuration(
 ) -> NodeConfiguration:
     """A node of one group, whose leases are short."""
     return NodeConfiguration(
-        format=FORMAT,
+        format=CONFIGURATION_FORMAT,
         cluster="c",
         node=node,
         addresses=addresses,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from simulate.pulsar_admin.server import PulsarAdminServer
-from trimtab.model.bundles.range import topic_hash
+from trimtab.model.bundles.snapshot import topic_hash
 
 NAMESPACE = "acme/shop"
 

@@ -17,7 +17,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import (
     delete_namespace,
 )
 from trimtab.model.bundles.plan import BundlePlan
-from trimtab.model.bundles.range import bundles_between, parse_bundle
+from trimtab.model.bundles.snapshot import bundles_between, parse_bundle
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import uuid4
 
-from trimtab_queues.broker.backend import Backend
-from trimtab_queues.broker.envelope import Delivery, Envelope
+from trimtab_queues.broker.backend import Backend, Delivery, Envelope
 from trimtab_queues.broker.in_process import InProcessBackend
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from trimtab.model.documents import Quality, SnapshotReference
-from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
+from trimtab.model.queues import ClassLoad, QueueLoad, QueuesSnapshot
 
 TICK = "2026-11-23T04:00:00Z"
 

@@ -10,7 +10,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from trimtab.lab.sandbox.processes import free_ports
-from trimtab.lab.sandbox.queues.server import DURABLE, TIMEOUT_SECONDS, RedisServerProcess, valkey
+from trimtab.lab.sandbox.queues.sandbox import DURABLE, TIMEOUT_SECONDS, RedisServerProcess, valkey
 from trimtab.model.errors import SandboxError
 
 

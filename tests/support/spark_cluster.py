@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.observe.spark.archive import start_options
+from trimtab.observe.spark.session import start_options
 
 PATIENCE_SECONDS = 240.0
 

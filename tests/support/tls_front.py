@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 
-from trimtab.jars.fetch import find_java
+from trimtab.jars import find_java
 from trimtab.lab.sandbox.cluster import CERTIFICATE, KEYSTORE, make_certificate
 
 

@@ -82,7 +82,7 @@ REDIS = System(
     address=AddressForm(REDIS_SCHEMES, "url", "redis://host:6379/0", lambda address: address),
     connection=LazyImport("trimtab.systems.redis.client:redis_connection"),
     collecting=LazyImport("trimtab.systems.redis.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.redis.status:server_findings"),
+    checking=LazyImport("trimtab.systems.redis.port:server_findings"),
 )
 
 PAXOS = System(
@@ -93,5 +93,5 @@ PAXOS = System(
     ),
     connection=LazyImport("trimtab.systems.paxos.client:paxos_connection"),
     collecting=LazyImport("trimtab.systems.paxos.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.paxos.status:store_findings"),
+    checking=LazyImport("trimtab.systems.paxos.port:store_findings"),
 )

@@ -19,7 +19,7 @@ from trimtab.balancers.settings import SECTIONS, execution_table
 from trimtab.cli.context import CommandContext
 from trimtab.files.checks import bound, folder_findings
 from trimtab.files.machine import state_folder
-from trimtab.jars.fetch import spark_findings
+from trimtab.jars import spark_findings
 from trimtab.model.errors import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake.lake import Lake, lake_age

@@ -13,7 +13,7 @@ from trimtab.balancers import BALANCERS, System, systems
 from trimtab.balancers.clusters import cluster_named, only_cluster
 from trimtab.balancers.systems import KAFKA
 from trimtab.cli.context import CommandContext
-from trimtab.cli.watch import stop_on_signals
+from trimtab.cli.status import stop_on_signals
 from trimtab.files.store import reach
 from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

@@ -20,7 +20,7 @@ from trimtab.balancers import BALANCERS, Balancer, balancer_named
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.planning import opened_plan
 from trimtab.cli.context import CommandContext
-from trimtab.cli.watch import ProgressLine, handled_signals, stop_on_signals
+from trimtab.cli.status import ProgressLine, handled_signals, stop_on_signals
 from trimtab.executions import (
     AnyReceipt,
     ExecutionEvent,

@@ -16,7 +16,7 @@ from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.systems import spark_settings
 from trimtab.cli.collect import topic_of
 from trimtab.cli.context import CommandContext
-from trimtab.cli.watch import stop_on_signals
+from trimtab.cli.status import stop_on_signals
 from trimtab.files.head import duration, instant
 from trimtab.files.store import Location, reach
 from trimtab.model.errors import ObserveError
@@ -126,7 +126,7 @@ def _read(
     once: bool = True,
 ) -> dict[str, PipelineRun]:
     """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
-    from trimtab.jars.fetch import spark_kafka_jars
+    from trimtab.jars import spark_kafka_jars
     from trimtab.systems.kafka.settings import spark_options
 
     assert balancer.read_directly is not None
@@ -170,7 +170,7 @@ def _source(
     found = topic_of("--source", text, context, settings)
     if found is None:
         return StreamSource(max_per_batch=most), ()
-    from trimtab.jars.fetch import spark_kafka_jars
+    from trimtab.jars import spark_kafka_jars
     from trimtab.systems.kafka.settings import spark_options
 
     connection, topic = found

@@ -1,9 +1,17 @@
-"""Snapshots in files: one reader and one writer for all balancers, as JSON or a folder of Parquet tables."""
+"""Snapshots of all balancers as files: one JSON document, or a folder with `meta.json` and Parquet tables.
+
+A folder is written as a whole or not at all. The fields of a model's class are the format of small tables.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import gc
 import gzip
 import hashlib
+import os
+import shutil
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,13 +23,108 @@ import msgspec
 from trimtab.files.columns import Columns, columns_from, records_from
 from trimtab.files.document import JsonDocument, one_of
 from trimtab.files.head import QualityRecord, quality_fields
-from trimtab.files.records import names_of
-from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
+from trimtab.files.records import names_of, record_of
 from trimtab.files.snapshot_source import SnapshotSource, source_of
 from trimtab.model.documents import Quality, SnapshotReference
 from trimtab_common.documents import checked_format
 from trimtab_common.errors import InputError
-from trimtab_common.files import GZIP_MAGIC, gunzip, read_bytes, write_atomically
+from trimtab_common.files import (
+    GZIP_MAGIC,
+    gunzip,
+    in_the_making,
+    read_bytes,
+    sync_folder,
+    write_atomically,
+    writing,
+)
+
+
+def open_folder(folder: Path, files: tuple[str, ...], form: str, names: tuple[str, ...]) -> JsonDocument:
+    """The `meta.json` of a snapshot folder, of which only keys and the format are checked so far.
+
+    Parameters
+    ----------
+    files
+        What the folder must hold, in order of name.
+    form
+        The format that it must name.
+    names
+        Every field name of the format, for "did you mean".
+
+    Raises
+    ------
+    InputError
+        If a file is missing, or `meta.json` is malformed or of another format.
+    """
+    for name in files:
+        if not (folder / name).is_file():
+            tables = [one for one in files if one != "meta.json"]
+            expected = f"{', '.join(['meta.json', *tables[:-1]])} and {tables[-1]}"
+            raise InputError(f"{folder}: has no {name}; a snapshot folder holds {expected}")
+    meta = JsonDocument(folder / "meta.json", read_bytes(folder / "meta.json"), names)
+    _ = meta.tree  # small: read strictly at once
+    meta.require(("format",), tuple(meta.parts))
+    checked_format(str(meta.path), meta.part("format", object), form)
+    return meta
+
+
+def write_folder(
+    folder: Path, files: tuple[str, ...], meta: dict[str, object], tables: Callable[[Path], None]
+) -> str:
+    """Write the files beside the place, force them to disk, and rename the folder into it.
+
+    Parameters
+    ----------
+    files
+        As for `open_folder`.
+    meta
+        What `meta.json` holds.
+    tables
+        Writes the other files into the folder it is given.
+
+    Returns
+    -------
+    str
+        The folder's digest.
+
+    Raises
+    ------
+    InputError
+        If the place is taken by something else, or cannot be written.
+    """
+    making = in_the_making(folder)
+    if folder.exists() and not (folder / "meta.json").is_file():
+        raise InputError(f"{folder}: is there already and is no snapshot folder; name another place")
+    with writing(folder):
+        try:
+            making.mkdir()
+            (making / "meta.json").write_bytes(
+                msgspec.json.format(msgspec.json.encode(meta), indent=1) + b"\n"
+            )
+            tables(making)
+            for name in files:
+                with open(making / name, "rb") as file:
+                    os.fsync(file.fileno())
+            sync_folder(making)
+            digest = folder_digest(making, files)
+            if folder.exists():
+                old = in_the_making(folder)
+                os.rename(folder, old)
+                os.rename(making, folder)
+                shutil.rmtree(old)
+            else:
+                os.rename(making, folder)
+            sync_folder(folder.parent)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+    return digest
+
+
+def folder_digest(folder: Path, files: tuple[str, ...]) -> str:
+    """SHA-256 of what `sha256sum` prints of the files, in order of name, within the folder."""
+    lines = [f"{hashlib.sha256(read_bytes(folder / name)).hexdigest()}  {name}\n" for name in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 class AnySnapshot(Protocol):
@@ -262,3 +365,66 @@ def _no_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def small_format(
+    name: str,
+    kind: type[SnapshotT],
+    counted: Mapping[str, str],
+    check: Callable[[SnapshotSource], None] = lambda source: None,
+) -> SnapshotFormat[SnapshotT]:
+    """The reader and the writer of snapshots whose fields have types that msgspec reads.
+
+    A field that is a tuple of dataclasses is a table. The first field of its rows is unique. All other fields
+    but the reference and the quality stand in the head.
+
+    Parameters
+    ----------
+    name, kind
+        As of `SnapshotFormat`.
+    counted
+        Tables whose rows the description for people counts, with the name of the rows.
+    check
+        Refuses (`InputError`) contradictions between rows.
+    """
+    head = typing.get_type_hints(kind, include_extras=True)
+    del head["reference"], head["quality"]
+    rows_of = {field: typing.get_args(head.pop(field))[0] for field in [*head] if _is_table(head[field])}
+    records = {table: record_of(row) for table, row in rows_of.items()}
+
+    def build(source: SnapshotSource) -> SnapshotT:
+        fields = {field: source.document.part(field, type_) for field, type_ in head.items()}
+        for table, rows in source.records.items():
+            source.check_unique(table, [str(msgspec.structs.astuple(row)[0]) for row in rows])
+        check(source)
+        for table, row_kind in rows_of.items():
+            rows = source.records[table]
+            fields[table] = tuple(msgspec.convert(row, row_kind, from_attributes=True) for row in rows)
+        make: Callable[..., SnapshotT] = kind
+        return make(reference=source.reference, quality=source.quality, **fields)
+
+    def contents(snapshot: SnapshotT) -> SnapshotContents:
+        rows = {
+            table: [msgspec.convert(row, record, from_attributes=True) for row in getattr(snapshot, table)]
+            for table, record in records.items()
+        }
+        return SnapshotContents({field: getattr(snapshot, field) for field in head}, rows, {})
+
+    def described(snapshot: SnapshotT) -> str:
+        numbers = (f"{len(getattr(snapshot, table))} {rows}" for table, rows in counted.items())
+        return f"{' and '.join(numbers)} of {snapshot.reference.cluster}, {snapshot.reference.taken_at}"
+
+    return SnapshotFormat(
+        name=name,
+        kind=kind,
+        head=tuple(head),
+        records=records,
+        columns={},
+        build=build,
+        contents=contents,
+        described=described,
+    )
+
+
+def _is_table(hint: object) -> bool:
+    return typing.get_origin(hint) is tuple

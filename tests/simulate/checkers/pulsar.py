@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from simulate.pulsar_admin.cluster import SWITCHES, SYSTEM, AdminCluster
 from simulated_clusters.world import PulsarWorld
 from trimtab.act.bundles.state import BundleStepKind, BundleStepState
-from trimtab.model.bundles.range import FULL_LOWER, FULL_UPPER, bundles_between
+from trimtab.model.bundles.snapshot import FULL_LOWER, FULL_UPPER, bundles_between
 
 if TYPE_CHECKING:
     from trimtab.act.bundles.state import BundlesExecutionState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from trimtab_keys.core.order.messages import OrderedRecord, Stream
+from trimtab_keys.core.order import OrderedRecord, Stream
 
 
 class KeysInvariantError(Exception):

@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simulate.keys.checker import KeysInvariantError, SimulatedEffects
-from trimtab_keys.core.order.messages import OrderedRecord, ReadEnds, SearchStream, Stream
-from trimtab_keys.core.order.receiver import OrderedReceiver
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import (
+    OrderedReceiver,
+    OrderedRecord,
+    OrderedSender,
+    ReadEnds,
+    SearchStream,
+    Stream,
+)
 
 
 class SimulatedLogEntry(NamedTuple):

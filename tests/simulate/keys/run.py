@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from simulate.keys.clients import SimulatedLogEntry
 from simulate.keys.world import KeysWorld
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.order.messages import OrderingConfig
-from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.core.order import OrderingConfig
+from trimtab_keys.core.routing import Route, RoutingTable, key_group
 
 
 @dataclass(slots=True)

@@ -13,12 +13,14 @@ from simulate.keys.clients import (
     SimulatedKeyProducer,
     SimulatedLogEntry,
 )
-from trimtab_keys.core.order.messages import (
+from trimtab_keys.core.order import (
     CommitOffset,
     DropRecord,
     FillGap,
     Flush,
+    OrderedReceiver,
     OrderedRecord,
+    OrderedSender,
     OrderingConfig,
     ProbePartition,
     ReadCheckpoint,
@@ -29,8 +31,6 @@ from trimtab_keys.core.order.messages import (
     SenderOrder,
     SkipSequence,
 )
-from trimtab_keys.core.order.receiver import OrderedReceiver
-from trimtab_keys.core.order.sender import OrderedSender
 from trimtab_keys.core.routing import RoutingTable
 
 MAX_IDLE_ROUNDS = 100

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from simulate.masters.machine import StoreWorldProtocol
-from trimtab_store.core.log import GroupLog
 from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
@@ -18,6 +17,7 @@ from trimtab_store.core.messages import (
 from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import GroupState
+from trimtab_store.core.stored import GroupLog
 
 
 class GroupModel:

@@ -8,7 +8,6 @@ from typing import Any
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
 from trimtab_store.core.group import ReplicatedGroup
-from trimtab_store.core.log import GroupLog
 from trimtab_store.core.messages import (
     Accept,
     Ballot,
@@ -27,6 +26,7 @@ from trimtab_store.core.messages import (
 from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import NO_MASTER
+from trimtab_store.core.stored import GroupLog
 from trimtab_store.core.transfer import OutgoingTransfer, TransferPhase
 
 REPORTED_EVENTS = Accept, TransferReady, ProduceResponse, FetchResponse, OffsetCommitted

@@ -11,9 +11,9 @@ from simulate.masters.checkers import StoreInvariantError
 from simulate.masters.faults import FAULTS, end_all, schedule
 from simulate.masters.histories import LogModel
 from simulate.masters.world import FREE, ProcessingCost, StoreWorld
-from trimtab_store.core.log import ConsensusEngine
 from trimtab_store.core.node import EMBEDDED
 from trimtab_store.core.settings import StoreSettings, TransferScheme
+from trimtab_store.core.stored import ConsensusEngine
 
 FAULT_SECONDS = 120.0
 FEW_PROPOSES_SECONDS = 2.0

@@ -21,7 +21,6 @@ from simulate.masters.machine import (
     SimulatedStoreClient,
 )
 from simulate.masters.store import SimulatedLogStore
-from trimtab_store.core.log import ConsensusEngine
 from trimtab_store.core.messages import (
     Accept,
     AppendMessages,
@@ -44,6 +43,7 @@ from trimtab_store.core.messages import (
 from trimtab_store.core.node import EMBEDDED, StoreNode
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
+from trimtab_store.core.stored import ConsensusEngine
 
 SYNC_SECONDS = 0.001
 STORE: Final = "store"

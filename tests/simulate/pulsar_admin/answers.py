@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from simulate.pulsar_admin.cluster import DEFAULTS, EXTENSIBLE, MODULAR, AdminCluster
-from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash
+from trimtab.model.bundles.snapshot import BundleRange, parse_bundle, topic_hash
 
 MESSAGE_BYTES: Final = 512
 _TRAFFIC: Final = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.model.bundles.range import BundleRange, bundles_between, initial_boundaries, topic_hash
+from trimtab.model.bundles.snapshot import BundleRange, bundles_between, initial_boundaries, topic_hash
 
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 DEFAULTS = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.jars.fetch import fetch, find_java, read_lock
+from trimtab.jars import fetch, find_java, read_lock
 from trimtab.lab.sandbox.pulsar.runtime import lock_of
 
 HERE = Path(__file__).parent

@@ -17,10 +17,10 @@ from simulate.pulsar_admin.server import Fault, Trouble
 from support.local_paths import local
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab import jars as jars_check
 from trimtab.balancers import BALANCERS
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS
-from trimtab.jars import fetch as jars_check
 from trimtab.observe.lake.lake import Lake
 from trimtab.systems.kafka import status as kafka_check
 from trimtab_common.extras import MissingExtraError

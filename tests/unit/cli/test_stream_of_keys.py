@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from trimtab import jars
 from trimtab.cli import pipeline
 from trimtab.cli.app import main
-from trimtab.jars import fetch
 from trimtab.systems.kafka import offset_sampling
 
 
@@ -57,7 +57,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
         return {one.balancer.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
 
     monkeypatch.setattr(offset_sampling, "open_reading", opened)
-    monkeypatch.setattr(fetch, "spark_kafka_jars", lambda say: ())
+    monkeypatch.setattr(jars, "spark_kafka_jars", lambda say: ())
     monkeypatch.setattr(pipeline, "lake_session", lambda *_: told)
     monkeypatch.setattr(pipeline, "run_batches", built)
     monkeypatch.setattr(pipeline, "stop_on_signals", lambda: told)

@@ -20,10 +20,9 @@ from demos.keys import (
 )
 from demos.keys_records import AppliedRecords, draw_records, following, records_in
 from trimtab_keys.core.routing import RoutingTable
-from trimtab_keys.format.heartbeat import ClientHeartbeat, heartbeat_bytes
-from trimtab_keys.format.heartbeat import record_key as beat_key
-from trimtab_keys.format.table import PublishedTable, table_bytes
-from trimtab_keys.format.table import record_key as table_key
+from trimtab_keys.format import ClientHeartbeat, PublishedTable, heartbeat_bytes, table_bytes
+from trimtab_keys.format import heartbeat_record_key as beat_key
+from trimtab_keys.format import table_record_key as table_key
 
 
 def effects(path: Path, *rows: tuple[bytes, float, int, float]) -> AppliedRecords:

@@ -9,7 +9,7 @@ import pytest
 from demos.masters import awaited, heir_text, peak_over_mean, queries_by_node
 from support.master_snapshots import a_group, a_snapshot
 from trimtab.model.errors import SandboxError
-from trimtab.model.masters.snapshot import NO_MASTER
+from trimtab.model.masters import NO_MASTER
 
 
 def test_queries_go_to_the_node_that_is_master() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from demos.queues import waits_by_class
-from trimtab_queues.format.exchange import WAIT_BUCKETS
+from trimtab_queues.format.documents import WAIT_BUCKETS
 
 
 class Lake:

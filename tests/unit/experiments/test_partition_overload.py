@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationRun, SimulatedConsumers
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationRun, KeyStream, SimulatedConsumers
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "partition_overload"
 

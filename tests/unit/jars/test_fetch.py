@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.jars import fetch as fetching
-from trimtab.jars.fetch import Jar, fetch, ivy_modules, read_lock, scratch_sibling
+from trimtab import jars as fetching
+from trimtab.jars import Jar, fetch, ivy_modules, read_lock, scratch_sibling
 from trimtab.lab.sandbox.kafka import runtime as kafka
 from trimtab.lab.sandbox.pulsar import runtime as pulsar
 from trimtab.model.errors import JarsError, SandboxError

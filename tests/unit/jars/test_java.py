@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.jars.fetch import find_java, major_version, parse_version
+from trimtab.jars import find_java, major_version, parse_version
 from trimtab.model.errors import JarsError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.jars.fetch import maven_root, proxy_properties
+from trimtab.jars import maven_root, proxy_properties
 
 MIRRORS = """<settings xmlns="{}"><mirrors>
 <mirror><mirrorOf>external:http:*</mirrorOf><url>blocker</url><blocked>true</blocked></mirror>

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.bundles.range import (
+from trimtab.model.bundles.snapshot import (
     FULL_UPPER,
     BundleRange,
     bundle_positions,

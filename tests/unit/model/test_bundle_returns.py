@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.model.bundles.returns import Oscillation, UnloadEvent, oscillations
+from trimtab.model.bundles.reports import Oscillation, UnloadEvent, oscillations
 
 
 def record(*moves: tuple[str, str | None], bundle: str = "t/n/one") -> list[UnloadEvent]:

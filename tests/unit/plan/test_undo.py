@@ -18,8 +18,7 @@ from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.documents import Receipt, StepOutcome
-from trimtab.model.masters.plan import MastershipMoveKind, MastersPlan
-from trimtab.model.masters.snapshot import MastersSnapshot, NodeState
+from trimtab.model.masters import MastershipMoveKind, MastersPlan, MastersSnapshot, NodeState
 from trimtab.model.plan import Plan, Verdict
 from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind, ReplicasPlan
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trimtab_keys.clients.live_load import LiveLoad
     from trimtab_keys.clients.partitioners import PolicyPartitioner
     from trimtab_keys.clients.settings import LoadConfig, RoutingConfig
-    from trimtab_keys.core.order.messages import OrderingConfig
+    from trimtab_keys.core.order import OrderingConfig
     from trimtab_keys.core.policies import KeyPolicyInputs, policy_named
 
 __all__ = [
@@ -43,7 +43,7 @@ __getattr__ = lazy_names(
         "KeyPolicyInputs": "core.policies",
         "LiveLoad": "clients.live_load",
         "LoadConfig": "clients.settings",
-        "OrderingConfig": "core.order.messages",
+        "OrderingConfig": "core.order",
         "PolicyPartitioner": "clients.partitioners",
         "PostgresCheckpointStore": "clients.checkpoints",
         "RoutingConfig": "clients.settings",

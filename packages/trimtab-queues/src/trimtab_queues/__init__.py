@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trimtab_queues.core.catalogue import DispatchInputs, policy_named
     from trimtab_queues.core.ledger import QueueLedger
     from trimtab_queues.core.policies import DispatchPolicy
-    from trimtab_queues.core.settings import SchedulingSettings
+    from trimtab_queues.core.scheduling import SchedulingSettings
 
 __all__ = [
     "BalancedBroker",
@@ -35,7 +35,7 @@ __getattr__ = lazy_names(
         "DispatchPolicy": "core.policies",
         "QueueLedger": "core.ledger",
         "QueuesFullError": "broker.backend",
-        "SchedulingSettings": "core.settings",
+        "SchedulingSettings": "core.scheduling",
         "policy_named": "core.catalogue",
         "retry_after_seconds": "broker.backend",
     },

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from trimtab.act.bundles.figures import forecast
-from trimtab.act.bundles.load_check import BundleLoadCheck
+from trimtab.act.bundles.load_check import BundleLoadCheck, forecast
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
 from trimtab.act.bundles.port import BundlesObservation, BundlesPort
 from trimtab.act.bundles.state import (
@@ -28,7 +27,7 @@ from trimtab.act.executor import (
     StateCodec,
 )
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundleOutcome, BundlePlan, BundlesReceipt
-from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
+from trimtab.model.bundles.snapshot import BundleRange, namespace_of, parse_bundle
 from trimtab.model.errors import ActError
 
 

@@ -1,23 +1,123 @@
-"""Sensing the load again between batches: unloads that are no longer needed, and those that would do harm.
+"""Figures of an execution: what it would do, told before it begins, and how far it is.
+
+Sensing the load again between batches: unloads that are no longer needed, and those that would do harm.
 
 A bundle's load is its traffic, as in snapshots; its CPU grows and falls with its messages. What brokers tell
 of bundles that we have not moved replaces what the snapshot had; a bundle that has just moved is counted anew
 by its broker, so of those the snapshot's figures are the better ones.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from trimtab.act.bundles.batch import MINUTE
 from trimtab.act.bundles.port import BundleLoadChecked, BundleTraffic
-from trimtab.act.bundles.state import BundleStepKind, BundleStepRecord, BundleStepState
+from trimtab.act.bundles.state import (
+    BundlesExecutionState,
+    BundleStep,
+    BundleStepKind,
+    BundleStepRecord,
+    BundleStepState,
+    UnloadSettings,
+)
+from trimtab.act.execution import state as execution
 from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
 from trimtab.model.bundles.plan import BundlePlan
-from trimtab.model.bundles.range import BundleRange, parse_bundle
-from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundleRange, BundlesSnapshot, parse_bundle
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
+
+
+@dataclass(frozen=True)
+class BundlesForecast:
+    """All batches in order, if every step goes well at the first attempt; clients disconnected, least time.
+
+    Attributes
+    ----------
+    seconds
+        The least that limits and pauses make of it; the calls themselves come on top.
+    """
+
+    batches: tuple[tuple[BundleStep, ...], ...]
+    seconds: float
+
+    @property
+    def sessions(self) -> int:
+        """Clients disconnected in all; one whose bundle moves twice counts twice."""
+        return sum(step.sessions for batch in self.batches for step in batch)
+
+    @property
+    def unloads(self) -> int:
+        """The number of bundles that are unloaded."""
+        return sum(step.kind is BundleStepKind.UNLOAD for batch in self.batches for step in batch)
+
+    @property
+    def splits(self) -> int:
+        """The number of bundles that are split."""
+        return sum(step.kind is BundleStepKind.SPLIT for batch in self.batches for step in batch)
+
+
+def forecast(steps: Sequence[BundleStep], settings: UnloadSettings) -> BundlesForecast:
+    """Batch after batch in the plan's order, with the pauses that the limits ask for."""
+    pace = settings.limits
+    batches: list[tuple[BundleStep, ...]] = []
+    now = 0.0
+    asked: list[tuple[float, int]] = []
+    left = list(steps)
+    while left:
+        batch: list[BundleStep] = []
+        spent = sum(sessions for at, sessions in asked if now - at < MINUTE)
+        waiting = {step.number for step in left}
+        for step in left:
+            if step.follows in waiting or (batch and batch[0].kind is not step.kind):
+                continue
+            if batch and (step.kind is BundleStepKind.SPLIT or len(batch) >= pace.max_unloads_per_batch):
+                break
+            if (
+                step.kind is BundleStepKind.UNLOAD
+                and spent
+                and spent + step.sessions > pace.max_sessions_per_minute
+            ):
+                continue
+            batch.append(step)
+            spent += step.sessions
+        if not batch:
+            now = min(at for at, _ in asked if now - at < MINUTE) + MINUTE
+            continue
+        begun = {step.number for step in batch}
+        left = [step for step in left if step.number not in begun]
+        batches.append(tuple(batch))
+        if batch[0].kind is BundleStepKind.UNLOAD:
+            asked += [(now, step.sessions) for step in batch]
+            now += pace.batch_pause_seconds if left else 0.0
+    return BundlesForecast(tuple(batches), now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundlesProgress(execution.ExecutionProgress):
+    """Figures of one moment: steps, clients disconnected."""
+
+    in_flight: tuple[str, ...]
+    sessions_disturbed: int
+    sessions_left: int
+
+
+def progress_of(state: BundlesExecutionState) -> BundlesProgress:
+    """Progress figures of an execution state."""
+    unloads = [record for record in state.records if record.step.kind is BundleStepKind.UNLOAD]
+    return BundlesProgress(
+        **state.progress(),
+        in_flight=tuple(str(record.step) for record in state.active),
+        sessions_disturbed=sum(r.step.sessions * r.unloads for r in unloads),
+        sessions_left=sum(
+            r.step.sessions for r in unloads if r.requested_at is None and r.state is BundleStepState.PENDING
+        ),
+    )
+
 
 TELLABLE = (
     RESOURCES.index("bandwidth_in"),
@@ -70,7 +170,7 @@ class BundleLoadCheck:
             at, unneeded=dropped, harmful=harmful_unloads(view, before, left, self._goals)
         )
 
-    def _unneeded(self, view: "BundleLoadView", pending: tuple[BundleStepRecord, ...]) -> dict[int, str]:
+    def _unneeded(self, view: BundleLoadView, pending: tuple[BundleStepRecord, ...]) -> dict[int, str]:
         steps: dict[str, list[BundleStepRecord]] = {}
         for record in pending:
             steps.setdefault(record.step.bundle, []).append(record)
@@ -99,7 +199,7 @@ class BundleLoadCheck:
 
 
 def harmful_unloads(
-    now: "BundleLoadView", planned: "BundleLoadView", pending: tuple[BundleStepRecord, ...], goals: LoadGoals
+    now: BundleLoadView, planned: BundleLoadView, pending: tuple[BundleStepRecord, ...], goals: LoadGoals
 ) -> dict[int, str]:
     """Unloads that would push their taker above θ, where neither it is now nor the plan meant it to be."""
     found: dict[int, str] = {}
@@ -140,7 +240,7 @@ class BundleLoadView:
     broker: Mapping[str, int]
 
     @classmethod
-    def of(cls, snapshot: BundlesSnapshot, records: Iterable[BundleStepRecord]) -> "BundleLoadView":
+    def of(cls, snapshot: BundlesSnapshot, records: Iterable[BundleStepRecord]) -> BundleLoadView:
         """The ownership as far as the steps tell it, the snapshot's own elsewhere."""
         records = tuple(records)
         snapshot = _with_parts(snapshot, records)
@@ -149,7 +249,7 @@ class BundleLoadView:
         view = cls(snapshot, snapshot.bundles.owner.copy(), row, broker)
         return view.after([one for one in records if one.state is BundleStepState.DONE], frozenset())
 
-    def under(self, traffic: Mapping[str, BundleTraffic]) -> "BundleLoadView":
+    def under(self, traffic: Mapping[str, BundleTraffic]) -> BundleLoadView:
         """The same under the traffic that brokers tell; in every view by as much as in the newest."""
         load = self.snapshot.bundles.load.copy()
         for bundle, told in traffic.items():
@@ -165,7 +265,7 @@ class BundleLoadView:
             load[:, place, fresh] = now[fresh]
         return replace(self, snapshot=_loaded(self.snapshot, load))
 
-    def after(self, records: Iterable[BundleStepRecord], without: frozenset[str]) -> "BundleLoadView":
+    def after(self, records: Iterable[BundleStepRecord], without: frozenset[str]) -> BundleLoadView:
         """The ownership once these steps are done, except those of some bundles."""
         owner = self.owner.copy()
         for record in records:

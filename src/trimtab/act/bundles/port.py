@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 from trimtab.act.execution.port import ClaimPort, Command, Event, Failure, Query
-from trimtab.model.bundles.range import BundleRange
+from trimtab.model.bundles.snapshot import BundleRange
 
 SHEDDING: Final = "loadBalancerSheddingEnabled"
 AUTO_SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"

@@ -15,7 +15,7 @@ from trimtab.act.bundles.port import BundlesObservation
 from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.act.execution.state import Execution, PersistedState
 from trimtab.act.execution.steps import StepRecord, transitions
-from trimtab.model.bundles.range import BundleRange, parse_bundle
+from trimtab.model.bundles.snapshot import BundleRange, parse_bundle
 from trimtab_common.errors import SettingsError
 
 

@@ -33,8 +33,7 @@ from trimtab.act.keys.state import (
     TableLocation,
 )
 from trimtab.model.errors import ActError
-from trimtab.model.keys.plan import KeysPlan, KeysReceipt, Places, RoutingMoveKind, RoutingOutcome
-from trimtab.model.keys.snapshot import key_bytes
+from trimtab.model.keys import KeysPlan, KeysReceipt, Places, RoutingMoveKind, RoutingOutcome, key_bytes
 from trimtab_keys.core.routing import RoutingTable
 
 

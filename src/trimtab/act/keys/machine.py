@@ -35,10 +35,8 @@ from trimtab.act.keys.state import (
     TableLocation,
     TopicDescribed,
 )
-from trimtab.model.keys.plan import Places, RoutingMoveKind
-from trimtab.model.keys.snapshot import key_bytes
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab.model.keys import Places, RoutingMoveKind, key_bytes
+from trimtab_keys.core.routing import Route, RoutingTable, group_count, key_group
 
 VOUCH = "--set execution.keys.allow_unverified=true"
 REPLACE = "--set execution.keys.overwrite_invalid=true"

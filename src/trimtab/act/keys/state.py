@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 from trimtab.act.execution.port import ClaimPort, Command, Event, Query
 from trimtab.act.execution.publishing import PersistedPublishingState, PublishedStepRecord, PublishingState
 from trimtab.act.execution.settings import RetryPolicy, require_above_zero
-from trimtab.model.keys.plan import Places
+from trimtab.model.keys import Places
 from trimtab_keys.core.routing import RoutingTable
 
 

@@ -16,8 +16,7 @@ from trimtab.act.executor import (
     PreparedPlan,
     StateCodec,
 )
-from trimtab.act.replicas.figures import ReplicasForecast, forecast
-from trimtab.act.replicas.load_check import ReplicaLoadCheck
+from trimtab.act.replicas.load_check import ReplicaLoadCheck, ReplicasForecast, forecast
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.overrides import brokers_of, first_rate, warnings, with_drained
 from trimtab.act.replicas.port import (

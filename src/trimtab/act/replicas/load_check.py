@@ -1,20 +1,355 @@
-"""Sensing the load again between batches: what is no longer needed, what has room, how fast copies may be.
+"""Figures of an execution: what it would do, told before it begins, and how far it is.
+
+Batches, bytes and, with a throttle, time beforehand; bytes left, rate and time left while it runs.
+
+Sensing the load again between batches: what is no longer needed, what has room, how fast copies may be.
 
 What is dropped, and when: `trimtab.act.execution.steps`; here a thing is a whole partition.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Final
 
 import numpy as np
 
+from trimtab.act.execution import state as execution
 from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
-from trimtab.act.replicas.port import NetworkHeadroom, ReplicaLoadChecked, TopicPartition, Vector
-from trimtab.act.replicas.state import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
+from trimtab.act.replicas.batch import choose_batch, with_first_rate
+from trimtab.act.replicas.machine import new_execution
+from trimtab.act.replicas.overrides import (
+    NetworkPath,
+    brokers_of,
+    free_network,
+    next_copies_per_broker,
+    next_rate,
+    rate_ceiling,
+    tightest_path,
+)
+from trimtab.act.replicas.port import (
+    ClusterObservation,
+    NetworkHeadroom,
+    PartitionPlacement,
+    ReplicaLoadChecked,
+    TopicPartition,
+    Vector,
+)
+from trimtab.act.replicas.reconcile import DISK_SPACE, reconcile
+from trimtab.act.replicas.state import (
+    ReplicasExecutionSettings,
+    ReplicasExecutionState,
+    ReplicaStep,
+    ReplicaStepKind,
+    ReplicaStepRecord,
+    ReplicaStepState,
+)
 from trimtab.model.load import BoolArray, FloatArray, ImbalanceSummary, IntArray
 from trimtab.model.replicas.plan import Plan, ReplicaMove
 from trimtab.model.replicas.settings import NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
+
+BURST_SECONDS: Final = 10.0
+WINDOW_SECONDS: Final = 11.0
+"""Kafka measures a throttled rate over a window. What the rate allows in ten seconds passes at once; then
+nothing does until the window has moved on (`replication.quota.window.num` = 11)."""
+BATCH_SECONDS: Final = 0.2
+"""Requests of a batch and the look at the whole cluster before it: 0.1 to 0.5 s with six real brokers."""
+MAX_OBSERVATIONS: Final = 100
+"""By so many looks at the cluster the rate of a throttle has reached its ceiling."""
+SENSINGS_MAX: Final = 20
+"""The load is predicted anew before each of so many batches; later batches use the last prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForecast:
+    """One batch.
+
+    Attributes
+    ----------
+    rate_bytes_per_second
+        The throttle at its beginning, per broker; None without a throttle.
+    seconds
+        Its duration; None if it is not known beforehand.
+    """
+
+    steps: tuple[ReplicaStep, ...]
+    rate_bytes_per_second: float | None
+    seconds: float | None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes copied by the whole batch."""
+        return sum(step.bytes for step in self.steps)
+
+
+@dataclass(frozen=True)
+class ReplicasForecast:
+    """All batches in order, and the steps that could not be begun as things are now, with why.
+
+    Attributes
+    ----------
+    limit
+        The network path that sets the throttle of the first batch; None where it is not derived from one.
+    """
+
+    batches: tuple[BatchForecast, ...]
+    blocked: tuple[tuple[ReplicaStep, str], ...]
+    limit: NetworkPath | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all batches copy together."""
+        return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def rate_bytes_per_second(self) -> float | None:
+        """The throttle of the first batch that has one."""
+        return next((rate for one in self.batches if (rate := one.rate_bytes_per_second) is not None), None)
+
+    @property
+    def seconds(self) -> float | None:
+        """Duration of all batches; None if that of any is not known beforehand."""
+        seconds = [batch.seconds for batch in self.batches]
+        return None if None in seconds else sum(one for one in seconds if one is not None)
+
+
+def forecast(
+    steps: Sequence[ReplicaStep],
+    observation: ClusterObservation,
+    now: float,
+    settings: ReplicasExecutionSettings,
+    sense: Callable[[tuple[ReplicaStepRecord, ...], float], ReplicaLoadChecked] | None = None,
+) -> ReplicasForecast:
+    """Choose batch after batch as the execution will, if every step goes well and none is dropped.
+
+    Parameters
+    ----------
+    sense
+        Predicts the load before a batch, as the execution senses it; None where no load is known.
+    """
+    state = replace(new_execution(observation.cluster_id, steps, settings, now), observation=observation)
+    windows: dict[tuple[str, int], _QuotaWindow] = {}
+    elapsed = 0.0
+    batches: list[BatchForecast] = []
+    limit = None
+    while True:
+        if sense is not None and len(batches) < SENSINGS_MAX:
+            state = replace(state, load=sense(state.records, state.now))
+        choice = choose_batch(state)
+        if not choice.batch:
+            break
+        state = with_first_rate(state, choice.batch)
+        copies = [step for step in choice.batch if step.kind is ReplicaStepKind.COPY and step.added]
+        rate = state.rate_bytes_per_second if copies else None
+        if copies and limit is None and settings.follows_headroom:
+            limit = tightest_path(state.load.headroom, brokers_of(copies))
+        state, seconds = _copied_by(state, choice.batch, windows, elapsed)
+        elapsed += seconds or 0.0
+        batches.append(BatchForecast(choice.batch, rate, seconds))
+        chosen = {step.number for step in choice.batch}
+        done = [
+            replace(r, state=ReplicaStepState.DONE) if r.step.number in chosen else r for r in state.records
+        ]
+        observation = _after(observation, choice.batch)
+        state = replace(
+            state,
+            observation=observation,
+            records=tuple(reconcile(r, observation, now, settings) for r in done),
+        )
+        if any(step.kind is not ReplicaStepKind.LEAD for step in choice.batch):
+            most = next_copies_per_broker(settings, state.initial_copies_per_broker, healthy=True)
+            state = replace(state, initial_copies_per_broker=most)
+    blocked = [(r.step, choice.blocked.get(r.step.number)) for r in state.records]
+    told = tuple((step, why.reason) for step, why in blocked if why is not None)
+    return ReplicasForecast(tuple(batches), told, limit)
+
+
+@dataclass
+class _QuotaWindow:
+    """The quota window of a path into or out of a broker: its begin, and the bytes that passed since."""
+
+    started_at: float = -inf
+    passed: float = 0.0
+
+    def passes(self, now: float, whole: float, rate: float) -> float:
+        """The time at which so many bytes have passed under a throttle."""
+        if now >= self.started_at + WINDOW_SECONDS:
+            self.started_at, self.passed = now, 0.0
+        full = BURST_SECONDS * rate
+        windows = max(0, ceil((self.passed + whole) / full) - 1)
+        self.passed = self.passed + whole - windows * full
+        end = self.started_at + windows * WINDOW_SECONDS if windows else now
+        self.started_at += windows * WINDOW_SECONDS
+        return end
+
+
+def _copied_by(
+    state: ReplicasExecutionState,
+    batch: Sequence[ReplicaStep],
+    windows: dict[tuple[str, int], _QuotaWindow],
+    now: float,
+) -> tuple[ReplicasExecutionState, float | None]:
+    """The state after a batch with the throttle's rate as it is then, and the batch's seconds.
+
+    What is written to the partitions meanwhile is copied, too. The rate changes at each look at the whole
+    cluster, by the same rule as in the execution.
+
+    Parameters
+    ----------
+    windows
+        The quota window of each path; brought up to date.
+    now
+        Seconds since the execution began.
+    """
+    settings, poll = state.settings, state.settings.poll_interval_seconds
+    copies = [step for step in batch if step.kind is ReplicaStepKind.COPY and step.added]
+    if not copies:
+        return state, BATCH_SECONDS + (0.0 if batch[0].kind is ReplicaStepKind.LEAD else poll)
+    rate = state.rate_bytes_per_second
+    if rate is None:
+        return state, None
+    left, written = _paths(copies, state)
+    brokers, headroom = brokers_of(copies), state.load.headroom
+    ceiling = rate_ceiling(settings, headroom, brokers)
+    free = free_network(headroom, brokers)
+    needed = min(DISK_SPACE * max(written.values()), free)
+
+    def later(rate: float, samples: float) -> float:
+        for _ in range(min(int(samples), MAX_OBSERVATIONS)):
+            after = next_rate(settings, rate, ceiling, healthy=True, needed=needed)
+            assert after is not None
+            if after == rate:
+                break
+            rate = after
+        return rate
+
+    def seconds_at(rate: float, windows: Mapping[tuple[str, int], _QuotaWindow]) -> float:
+        # Nobody declares how fast a burst is copied: at least as fast as the throttle or the free network.
+        pace = rate if free == inf else max(rate, free)
+        whole = {path: size / (1 - written[path] / rate) for path, size in left.items()}
+        passed = max(windows[path].passes(now, size, rate) - now for path, size in whole.items())
+        copied = max(whole.values()) / pace
+        return BATCH_SECONDS + max(1, ceil(max(passed, copied) / poll)) * poll
+
+    rate = min(rate, later(rate, 1))
+    if max(written.values()) >= rate:
+        rate = later(rate, MAX_OBSERVATIONS)
+        if max(written.values()) >= rate:
+            return state, None
+    for path in left:
+        windows.setdefault(path, _QuotaWindow())
+    tried = {path: replace(windows[path]) for path in left}
+    end = later(rate, seconds_at(rate, tried) / settings.check_interval_seconds)
+    seconds = seconds_at((rate + end) / 2, windows)
+    return replace(state, rate_bytes_per_second=end), seconds
+
+
+def _paths(
+    copies: Iterable[ReplicaStep], state: ReplicasExecutionState
+) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
+    """Bytes to copy, and bytes per second written meanwhile, by direction and broker."""
+    left: dict[tuple[str, int], float] = {}
+    written: dict[tuple[str, int], float] = {}
+    for step in copies:
+        each = step.bytes / len(step.added)
+        placement = state.observation.placements[step.partition]
+        source = placement.leader if placement.leader is not None else step.before[0]
+        gains = state.load.gains.get(step.number, {})
+        for broker in step.added:
+            rate = gains[broker][NETWORK_IN] if broker in gains else 0.0
+            for path in (("in", broker), ("out", source)):
+                left[path] = left.get(path, 0.0) + each
+                written[path] = written.get(path, 0.0) + rate
+    return left, written
+
+
+def _after(observation: ClusterObservation, batch: Sequence[ReplicaStep]) -> ClusterObservation:
+    placements = dict(observation.placements)
+    for step in batch:
+        old = placements[step.partition]
+        leader = step.leader if step.leader is not None else old.leader
+        if leader not in step.after:
+            leader = step.after[0]
+        in_sync = tuple(b for b in step.after if b in old.in_sync or b in step.added)
+        placements[step.partition] = PartitionPlacement(step.after, leader, in_sync, old.topic_id)
+    return replace(observation, placements=placements)
+
+
+RATE_WINDOW_SECONDS = 15.0
+"""Over how long the rate is averaged: long enough to hold the brokers' own throttle windows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicasProgress(execution.ExecutionProgress):
+    """Figures of one moment; `seconds_left` is None while no rate is known or copies get no nearer."""
+
+    steps_active: int
+    bytes_copied: int
+    bytes_total: int
+    bytes_per_second: float
+    seconds_left: float | None
+    throttle_bytes_per_second: float | None
+
+    @property
+    def bytes_left(self) -> int:
+        """The bytes still to be copied."""
+        return max(0, self.bytes_total - self.bytes_copied)
+
+
+class ProgressMeter:
+    """Turns the states of one execution into figures; keeps the last seconds for the rate."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def __call__(self, state: ReplicasExecutionState) -> ReplicasProgress:
+        """Progress figures after this state, with the rate of copying."""
+        counted = [r for r in state.records if r.state not in _UNREACHABLE]
+        copied = sum(_copied(record) for record in counted)
+        total = sum(_total_bytes(record) for record in counted)
+        if not self._samples or self._samples[-1][1] != copied or state.now - self._samples[-1][0] >= 1.0:
+            self._samples.append((state.now, copied))
+        while len(self._samples) > 2 and state.now - self._samples[0][0] > RATE_WINDOW_SECONDS:
+            self._samples.popleft()
+        (first_at, first), (last_at, last) = self._samples[0], self._samples[-1]
+        rate = (last - first) / (last_at - first_at) if last_at > first_at else 0.0
+        left = max(0, total - copied)
+        # What is written meanwhile has to be copied, too.
+        nearer = rate - sum(r.written_bytes_per_second * r.step.copies for r in counted if r.active)
+        return ReplicasProgress(
+            **state.progress(),
+            steps_active=len(state.active),
+            bytes_copied=copied,
+            bytes_total=total,
+            bytes_per_second=max(0.0, rate),
+            seconds_left=0.0 if left == 0 else (left / nearer if nearer > 0 else None),
+            throttle_bytes_per_second=state.rate_bytes_per_second,
+        )
+
+
+_UNREACHABLE = (
+    ReplicaStepState.DROPPED,
+    ReplicaStepState.SKIPPED,
+    ReplicaStepState.FAILED,
+    ReplicaStepState.ROLLED_BACK,
+)
+
+
+def _copied(record: ReplicaStepRecord) -> int:
+    if record.state is ReplicaStepState.DONE:
+        return record.step.bytes
+    return min(record.copied_bytes, _total_bytes(record)) if record.active else 0
+
+
+def _total_bytes(record: ReplicaStepRecord) -> int:
+    """The bytes to be copied in all: while it is copied, with those written since it was planned."""
+    if not record.active or record.source_bytes is None:
+        return record.step.bytes
+    return max(record.step.bytes, record.step.copies * record.source_bytes)
 
 
 class ReplicaLoadCheck:
@@ -49,7 +384,7 @@ class ReplicaLoadCheck:
         self._goals = LoadGoals.of(plan.settings, RESOURCES)
         self._moves = {move.order: move for move in plan.moves}
 
-    def without_drops(self) -> "ReplicaLoadCheck":
+    def without_drops(self) -> ReplicaLoadCheck:
         """The same, which looks for no steps to drop: for a forecast of all steps."""
         return ReplicaLoadCheck(self._plan, self._planned, self._newest, drop=False)
 
@@ -113,7 +448,7 @@ class ReplicaLoadView:
     broker: Mapping[int, int]
 
     @classmethod
-    def of(cls, snapshot: ReplicasSnapshot, records: Iterable[ReplicaStepRecord]) -> "ReplicaLoadView":
+    def of(cls, snapshot: ReplicasSnapshot, records: Iterable[ReplicaStepRecord]) -> ReplicaLoadView:
         """The placement as far as the steps tell it, the snapshot's own elsewhere."""
         parts = snapshot.partitions
         wanted = {record.step.partition for record in records}
@@ -143,7 +478,7 @@ class ReplicaLoadView:
 
     def after(
         self, records: Iterable[ReplicaStepRecord], without: frozenset[TopicPartition]
-    ) -> "ReplicaLoadView":
+    ) -> ReplicaLoadView:
         """The placement once these steps are done, except those of some partitions."""
         view = replace(self, replicas=self.replicas.copy(), leader=self.leader.copy())
         for record in records:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.balancers.balancer import OptionValues
-from trimtab.balancers.replays import recording_option, show
+from trimtab.balancers.planning import recording_option, show
 from trimtab.balancers.settings import read_settings
 from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.bundles.decisions import check_new_folder, decision_file, decision_line

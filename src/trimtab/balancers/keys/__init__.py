@@ -72,9 +72,9 @@ BALANCER = Balancer(
     strategy_help="trim.",
     set_help="Setting, like keys.epsilon=0.05; repeatable.",
     executor=LazyImport("trimtab.act.keys.executor:EXECUTOR"),
-    open=LazyImport("trimtab.systems.kafka.tables:open_port"),
-    back=LazyImport("trimtab.model.keys.plan:reverted"),
-    renderer=LazyImport("trimtab.report.keys.renderer"),
+    open=LazyImport("trimtab.systems.kafka.keyed_topic:open_port"),
+    back=LazyImport("trimtab.model.keys:reverted"),
+    renderer=LazyImport("trimtab.report.keys"),
     replay=LazyImport("trimtab.balancers.keys.replay:replayed"),
     replay_options=REPLAY_OPTIONS,
     replay_help="Runs every policy on the same records in virtual time, with one consumer per partition, and "

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 
 from trimtab.balancers.balancer import OptionValues
-from trimtab.balancers.replays import bounds, show
+from trimtab.balancers.planning import bounds, show
 from trimtab.balancers.settings import read_settings
 from trimtab.files.keys.formats import read_records
 from trimtab.files.keys.settings import SECTION
 from trimtab.history.keys.compare import KeysScenario, compare, default_schemes
-from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings
-from trimtab.history.keys.stream import KeyStream, drawn_stream, parse_zipf
+from trimtab.history.keys.simulation import (
+    ConsumerCapacity,
+    KeysSimulationSettings,
+    KeyStream,
+    drawn_stream,
+    parse_zipf,
+)
 from trimtab.report.formats import counted, print_progress
-from trimtab.report.keys.replay import draw_replay, replay_document, replay_text
+from trimtab.report.keys import draw_replay, replay_document, replay_text
 from trimtab_common.errors import InputError, SettingsError
 
 

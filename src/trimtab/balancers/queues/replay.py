@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.balancers.balancer import OptionValues
+from trimtab.balancers.planning import bounds, recording_option, show
 from trimtab.balancers.queues import WeightSource
-from trimtab.balancers.replays import bounds, recording_option, show
 from trimtab.balancers.settings import read_settings
 from trimtab.files.head import instant
 from trimtab.files.machine import lake_place
-from trimtab.files.queues.formats import read_arrivals
+from trimtab.files.queues import read_arrivals
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
 from trimtab.report.formats import counted, print_progress
-from trimtab.report.queues.replay import draw_replay, replay_document, replay_text
+from trimtab.report.queues import draw_replay, replay_document, replay_text
 from trimtab_common.errors import InputError, SettingsError
-from trimtab_queues.format.settings import SECTION
+from trimtab_queues.format.documents import SECTION
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
-    from trimtab.model.queues.snapshot import Arrivals
-    from trimtab_queues.format.settings import QueuesSettings
+    from trimtab.model.queues import Arrivals
+    from trimtab_queues.format.documents import QueuesSettings
 
 
 def replayed(values: OptionValues) -> int:

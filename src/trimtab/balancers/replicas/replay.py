@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.balancer import OptionValues
-from trimtab.balancers.planning import planner_of
-from trimtab.balancers.replays import recording_option, show
+from trimtab.balancers.planning import planner_of, recording_option, show
 from trimtab.balancers.settings import read_settings
 from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.head import instant

@@ -6,8 +6,7 @@ from itertools import pairwise
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import PlanFormat, check_cost, second_assignment
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
-from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
-from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab.model.bundles.snapshot import RESOURCES, BundleRange, bundles_between, parse_bundle
 from trimtab_common.errors import InputError
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 from trimtab.files.document import JsonDocument
 from trimtab.files.records import record_of
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, BundleData, TimeAverage
+from trimtab.model.bundles.snapshot import parse_bundle
 from trimtab.model.documents import Amount
 from trimtab_common.documents import checked_format
 from trimtab_common.errors import InputError

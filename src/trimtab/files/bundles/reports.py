@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
-from trimtab.model.bundles.range import BundleRange, overlapping, parse_bundle
 from trimtab.model.bundles.reports import BROKER_RESOURCES, BrokerReport, ReportTick
+from trimtab.model.bundles.snapshot import BundleRange, overlapping, parse_bundle
 from trimtab.model.documents import Amount
 from trimtab_common.documents import checked_format, format_error
 from trimtab_common.errors import InputError

@@ -10,12 +10,13 @@ import numpy as np
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.recorded_rows import read_rows, require_finite, times
-from trimtab.files.small_snapshot import small_format
-from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
-from trimtab.model.keys.snapshot import (
+from trimtab.files.snapshot_format import small_format
+from trimtab.model.keys import (
     RESOURCES,
     KeyedRecords,
+    KeysPlan,
     KeysSnapshot,
+    RoutingMoveKind,
 )
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import group_count

@@ -7,10 +7,9 @@ from typing import Final
 
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import PlanFormat, check_cost, check_moves, second_assignment
-from trimtab.files.small_snapshot import small_format
+from trimtab.files.snapshot_format import small_format
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
+from trimtab.model.masters import NO_MASTER, RESOURCES, MastersPlan, MastersSnapshot
 from trimtab_common.errors import InputError
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from trimtab.model.masters.snapshot import RESOURCES
+from trimtab.model.masters import RESOURCES
 from trimtab_common.documents import Fraction, Positive, Seconds, SmallShare
 from trimtab_common.settings import RejectCallback, Section
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray  # noqa: TC002  # msgspec reads the annotations
 
 from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.history.bundles.replay import ShedderScenario, first_state, replay, step
-from trimtab.model.bundles.reports import BrokerReport, ReportTick
-from trimtab.model.bundles.returns import Oscillation, UnloadEvent, oscillations
+from trimtab.model.bundles.reports import BrokerReport, Oscillation, ReportTick, UnloadEvent, oscillations
 from trimtab.model.errors import PlanError
 from trimtab.model.load import FloatArray, imbalance
 from trimtab.plan.pulsar.decision import ShedDecision

@@ -14,8 +14,8 @@ from trimtab.files.bundles.recording import read_recording, recording_files
 from trimtab.files.head import time_text
 from trimtab.files.store import Location
 from trimtab.model.bundles.policies import host_of
-from trimtab.model.bundles.range import overlapping, parse_bundle
 from trimtab.model.bundles.reports import ReportTick
+from trimtab.model.bundles.snapshot import overlapping, parse_bundle
 from trimtab.model.errors import ObserveError
 
 

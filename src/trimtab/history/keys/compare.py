@@ -16,8 +16,13 @@ from trimtab.history.keys.ordered_simulation import (
     PeriodicPlanner,
     planned_table,
 )
-from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate, waiting
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import (
+    KeysSimulationRun,
+    KeysSimulationSettings,
+    KeyStream,
+    simulate,
+    waiting,
+)
 from trimtab.model.load import FloatArray
 from trimtab_common.errors import SettingsError
 from trimtab_keys.core.policies import (

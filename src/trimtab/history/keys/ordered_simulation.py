@@ -16,17 +16,29 @@ from typing import Protocol
 
 from trimtab.act.keys.machine import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, SimulatedConsumers
-from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.simulation import (
+    KeysSimulationRun,
+    KeysSimulationSettings,
+    KeyStream,
+    SimulatedConsumers,
+)
 from trimtab.model.documents import Quality, SnapshotReference
-from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
-from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad, key_text
+from trimtab.model.keys import (
+    HotKey,
+    KeyGroupLoad,
+    KeysPlan,
+    KeysSnapshot,
+    PartitionLoad,
+    RoutingMoveKind,
+    key_text,
+)
 from trimtab.plan.keys.trim import plan_keys
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.order.messages import (
+from trimtab_keys.core.order import (
     CommitOffset,
     Flush,
+    OrderedReceiver,
     OrderedRecord,
+    OrderedSender,
     OrderingConfig,
     ReadCheckpoint,
     ReadEnds,
@@ -35,9 +47,7 @@ from trimtab_keys.core.order.messages import (
     SenderOrder,
     Stream,
 )
-from trimtab_keys.core.order.receiver import OrderedReceiver
-from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.routing import RoutingTable, group_count
+from trimtab_keys.core.routing import RoutingTable, group_count, key_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import numpy as np
 
 from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
 from trimtab.model.load import FloatArray, imbalance
-from trimtab.model.queues.snapshot import Arrivals
+from trimtab.model.queues import Arrivals
 from trimtab_common.errors import SettingsError
 from trimtab_queues.core.catalogue import POLICIES, CentralQueue, DispatchInputs, MinMin
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.ordering import OVERTAKE_SECONDS
 from trimtab_queues.core.policies import DispatchPolicy
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 BALANCED: Final = "balanced"
 LANE_NAMES: Final = "lanes"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.files.queues.formats import named_places
+from trimtab.files.queues import named_places
 from trimtab.model.errors import ObserveError
-from trimtab.model.queues.snapshot import Arrivals
+from trimtab.model.queues import Arrivals
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.parquet import rows_of_files
 from trimtab.observe.queues.pipeline import PIPELINE

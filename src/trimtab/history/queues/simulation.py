@@ -21,9 +21,9 @@ from trimtab_queues.core.scheduling import (
     QueuesObserved,
     QueueState,
     SchedulerState,
+    SchedulingSettings,
     handle,
 )
-from trimtab_queues.core.settings import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from trimtab.decide.events import (
     Stop,
 )
 from trimtab.decide.machine import decide
-from trimtab.decide.replicas.observation import observed_of
+from trimtab.decide.replicas import observed_of
 from trimtab.decide.state import State
 from trimtab.model.errors import PlanError
 from trimtab.model.policy import Mode, Policy, Trigger

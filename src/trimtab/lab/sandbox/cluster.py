@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from trimtab.jars.fetch import Java
+from trimtab.jars import Java
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, running, spawn, wait_for_starts
 from trimtab.lab.sandbox.state import State, sandboxes_folder, stop_abandoned, stop_sandbox
 from trimtab.model.errors import SandboxError

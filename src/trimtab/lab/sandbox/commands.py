@@ -204,7 +204,7 @@ def load_kafka(
     if keys is None:
         _load("kafka", name, seed, rate, seconds, workload, truth)
         return
-    from trimtab.history.keys.stream import parse_zipf
+    from trimtab.history.keys.simulation import parse_zipf
     from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
     from trimtab.lab.sandbox.keys.load import KeyedLoad, KeysViolation, run_keyed_load
     from trimtab.lab.sandbox.systems import require_named

@@ -15,12 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.clients import ClientTask, WorkloadPlan, clients_of
-from trimtab.lab.sandbox.log_check import LogCheck, check_log
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
 from trimtab.lab.sandbox.state import SandboxState, read_state
-from trimtab.lab.sandbox.truth import RecordRun, TruthTick, read_truth
+from trimtab.lab.sandbox.truth import LogCheck, RecordRun, TruthTick, check_log, read_truth
 from trimtab.model.errors import SandboxError
 
 STOP_TIMEOUT_SECONDS = 20.0

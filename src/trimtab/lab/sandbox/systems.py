@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from trimtab.jars.fetch import ProgressCallback, exclusive_lock
+from trimtab.jars import ProgressCallback, exclusive_lock
 from trimtab.lab.sandbox.clients import WorkloadPlan
 from trimtab.lab.sandbox.state import State, read_state, sandboxes_folder, stop_sandbox
 from trimtab.model.errors import SandboxError

@@ -19,17 +19,21 @@ import pyarrow.compute as pc
 
 from trimtab.files.bundles.snapshot import write_bundles_snapshot
 from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
-from trimtab.model.bundles.range import BundleRange, bundles_between, namespace_of, parse_bundle, topic_hashes
 from trimtab.model.bundles.reports import RATE_IN, RATE_OUT, THROUGHPUT_IN, THROUGHPUT_OUT, TRAFFIC
 from trimtab.model.bundles.snapshot import (
     CLAIMS,
     NO_OWNER,
     RESOURCES,
     BundleBrokers,
+    BundleRange,
     Bundles,
     BundlesSnapshot,
     BundleTopics,
     Departure,
+    bundles_between,
+    namespace_of,
+    parse_bundle,
+    topic_hashes,
 )
 from trimtab.model.documents import Quality
 from trimtab.model.errors import ObserveError

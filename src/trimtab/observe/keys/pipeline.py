@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
-from trimtab.model.keys.snapshot import RESOURCES
+from trimtab.model.keys import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import RawSchema, columns, numbers, of_raw
 from trimtab_common.documents import Positive
@@ -30,7 +30,7 @@ COLUMNS: Final = (
     ("tick", "timestamp"),
     ("kind", "string"),
     ("partition", "int"),
-    ("key", "string"),  # as trimtab.model.keys.snapshot writes it, or its keyed hash
+    ("key", "string"),  # as trimtab.model.keys writes it, or its keyed hash
     ("sampled_at", "timestamp"),
     ("received_at", "timestamp"),
     ("topic", "string"),
@@ -124,5 +124,5 @@ PIPELINE: Final = BalancerPipeline(
     raw=FORM,
     own_tables={"brokers": BROKERS},
     transformations="trimtab.observe.keys.stages:STAGES",
-    snapshots="trimtab.observe.keys.snapshot:write_newest_snapshots",
+    snapshots="trimtab.observe.keys.stages:write_newest_snapshots",
 )

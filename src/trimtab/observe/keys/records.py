@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from trimtab.observe.lake.columns import Row
-from trimtab_keys.core.hashes import MASK, POSITIVE
+from trimtab_keys.core.routing import MASK, POSITIVE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -181,7 +181,7 @@ M: Final = 0x5BD1E995
 def hash_column(key: Column) -> Column:
     """Murmur2 of a key without its sign, 0 to 2**31 - 1; null for no key.
 
-    Byte for byte `trimtab_keys.core.hashes` and the Java client's. Spark has no murmur2. The Java client's
+    Byte for byte `trimtab_keys.core.routing` and the Java client's. Spark has no murmur2. The Java client's
     takes bytes, which `reflect` cannot hand over; a function of Java would need a class in a jar of ours, and
     one of Python a worker that all keys go through. This is arithmetic of Spark's own on the key's
     hexadecimal text: 75 µs a key on two busy cores without compiled queries, so `counted` computes it of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from trimtab.model.masters.snapshot import RESOURCES
+from trimtab.model.masters import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
@@ -128,5 +128,5 @@ PIPELINE: Final = BalancerPipeline(
         "brokers": BROKERS,
     },
     transformations="trimtab.observe.masters.stages:STAGES",
-    snapshots="trimtab.observe.masters.snapshot:write_newest_snapshots",
+    snapshots="trimtab.observe.masters.stages:write_newest_snapshots",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from trimtab.model.queues.snapshot import RESOURCES
+from trimtab.model.queues import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings, UpToAYear
 from trimtab.observe.lake.columns import (
     SECOND,
@@ -154,5 +154,5 @@ PIPELINE: Final = BalancerPipeline(
         "forecast_errors": FORECAST_ERRORS,
     },
     transformations="trimtab.observe.queues.stages:STAGES",
-    snapshots="trimtab.observe.queues.snapshot:write_newest_snapshots",
+    snapshots="trimtab.observe.queues.stages:write_newest_snapshots",
 )

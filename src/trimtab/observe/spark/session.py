@@ -1,35 +1,157 @@
-"""Spark sessions: in this process, on a cluster, or on a server of Spark Connect; able to reach a lake.
-
-Batch over history works over Spark Connect, whose client has no Spark of its own. A stream does not: the
-server would run micro-batches in a Python process of its own, which goes on when the process that holds
-the writer lock is gone.
-"""
+"""Spark sessions: local, on a cluster or by Spark Connect, and the archive that shortens their start."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
 import socket
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from trimtab.jars.fetch import find_java, spark_s3_jars
+from trimtab.files.machine import cache_folder
+from trimtab.jars import (
+    ProgressCallback,
+    exclusive_lock,
+    find_java,
+    ignore_progress,
+    scratch_sibling,
+    spark_s3_jars,
+)
 from trimtab.model.errors import ObserveError
-from trimtab.observe.spark.archive import start_options
 from trimtab_common.documents import Count
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import check_values
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from trimtab.files.store import Location
+
+
+RECORDED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ArchiveClassesAtExit="
+LIMIT_SECONDS = 600.0
+
+
+def archive() -> Path:
+    """Where it lies or would lie, by the Spark and the Java of this machine.
+
+    Raises
+    ------
+    JarsError
+        If there is no Java.
+    """
+    import pyspark
+
+    # The jars are checked by path and time: another environment's are others.
+    home = Path(pyspark.__file__).parent
+    parts = find_java("Spark").version, version("pyspark"), str(home), str(home.stat().st_mtime_ns)
+    return cache_folder() / f"spark-{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}.jsa"
+
+
+def start_options() -> str:
+    """Options for a JVM of Spark's that is to start from it; empty where there is none."""
+    path = archive()
+    # Spark cuts its options at spaces. One that does not fit is told on standard output, unless it is not.
+    if not path.exists() or " " in str(path):
+        return ""
+    return f" -XX:SharedArchiveFile={path} -Xshare:auto -Xlog:cds*=off"
+
+
+def make_archive(print_progress: ProgressCallback = ignore_progress) -> Path:
+    """The archive, made now unless it is there.
+
+    Raises
+    ------
+    ObserveError
+        If Spark does not start, or does not leave one.
+    """
+    path = archive()
+    if path.exists():
+        return path
+    with exclusive_lock(path.with_suffix(".lock")), scratch_sibling(path) as scratch:
+        if not path.exists():
+            print_progress("preparing Spark for fast starts (once)")
+            made = scratch / path.name
+            command = [sys.executable, "-m", "trimtab.observe.spark.session", str(made)]
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+                )
+            except subprocess.TimeoutExpired:
+                raise ObserveError(f"Spark left no archive of its classes in {LIMIT_SECONDS:g} s") from None
+            if not made.exists():
+                raise ObserveError(f"Spark left no archive of its classes: {done.stderr[-600:]}")
+            made.replace(path)
+    return path
+
+
+def _record(path: Path) -> None:
+    """Let a Spark of its own do a little of everything, and leave the archive as it ends."""
+    from pyspark.sql import SparkSession
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with tempfile.TemporaryDirectory() as folder:
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.driver.extraJavaOptions", f"{RECORDED}{path}")
+        session = builder.config("spark.local.dir", folder).getOrCreate()
+        gateway: Any = session.sparkContext._gateway
+        _work(session, Path(folder))
+        session.stop()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
+def _work(session: SparkSession, folder: Path) -> None:
+    """What pipelines do: files read and written, windows, aggregates, joins, a stream in micro-batches."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    raw, batches = str(folder / "raw"), str(folder / "batches")
+    numbers = F.col("id")
+    session.range(1000).select(
+        (numbers % 7).cast("string").alias("key"),
+        F.timestamp_seconds(numbers).alias("at"),
+        numbers.cast("double").alias("value"),
+    ).write.parquet(raw)
+
+    def summed(rows: DataFrame) -> DataFrame:
+        own = Window.partitionBy("key").orderBy("at")
+        changes = rows.withColumn("before", F.lag("value").over(own))
+        means = changes.groupBy("key").agg(
+            F.mean("before").alias("mean"),
+            F.percentile("value", 0.5).alias("middle"),
+            F.collect_list("value").alias("values"),
+            F.max_by("value", "at").alias("newest"),
+        )
+        return changes.dropDuplicates(["key", "at"]).join(means, "key")
+
+    read = session.read.parquet(raw)
+    summed(read).toArrow()
+    stream = session.readStream.schema(read.schema).parquet(raw).writeStream
+    query = (
+        stream.foreachBatch(lambda rows, _: summed(rows).write.mode("append").parquet(batches))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        _record(Path(sys.argv[1]))
+    else:
+        print(make_archive(print))
 
 
 def spark_reason(error: BaseException) -> str:

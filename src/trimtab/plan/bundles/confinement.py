@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from trimtab.model.bundles.policies import IsolationPolicy
-from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import RESOURCES, UNITS
+from trimtab.model.bundles.snapshot import RESOURCES, UNITS, namespace_of
 from trimtab.model.goals import exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
 from trimtab.model.plan import Problem

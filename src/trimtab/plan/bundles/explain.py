@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from trimtab.model.bundles.plan import BundleReason
-from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
+from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot, namespace_of
 from trimtab.model.load import IntArray, resource_name
 from trimtab.plan.bundles.confinement import policy_text
 from trimtab.plan.bundles.problem import BundlesProblem

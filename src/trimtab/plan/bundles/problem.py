@@ -13,8 +13,7 @@ import numpy as np
 
 from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_system_namespace
-from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot, namespace_of
 from trimtab.model.errors import require_known_names
 from trimtab.model.goals import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray, mean_of

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
-from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.snapshot import (
     CLAIMS,
@@ -21,6 +20,7 @@ from trimtab.model.bundles.snapshot import (
     Bundles,
     BundlesSnapshot,
     Departure,
+    namespace_of,
 )
 from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.load import FloatArray

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
-from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import (
     NO_OWNER,
     RESOURCES,
+    BundleRange,
     Bundles,
     BundlesSnapshot,
     BundleTopics,
     Departure,
+    bundles_between,
+    parse_bundle,
 )
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.bundles.problem import BundlesProblem

@@ -20,12 +20,10 @@ from trimtab.model.bundles.plan import (
     BundlePlan,
     BundlesSettings,
 )
-from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
+from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot, namespace_of
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.plan.bundles.board import BundlesBoard, new_board
-from trimtab.plan.bundles.bounds import bound_of
 from trimtab.plan.bundles.descent import anneal, balance, cheapen, place_homeless, revert_bundle
 from trimtab.plan.bundles.explain import narrator, split_reason
 from trimtab.plan.bundles.problem import BundlesProblem, problem_data
@@ -39,7 +37,7 @@ from trimtab.plan.bundles.splitting import (
     too_big,
 )
 from trimtab.plan.bundles.steps import reasons_of, schedule
-from trimtab.plan.bundles.verdicts import evaluate
+from trimtab.plan.bundles.verdicts import bound_of, evaluate
 from trimtab.plan.search.board import NEGLIGIBLE, WEIGHT, set_limits
 from trimtab.plan.search.limits import MARGIN, UsageLimits, potential
 from trimtab.plan.search.reasons import blank_reasons

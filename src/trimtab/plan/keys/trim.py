@@ -9,8 +9,11 @@ import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.goals import ROUNDING, goals_of, violations
-from trimtab.model.keys.plan import (
+from trimtab.model.keys import (
+    RESOURCES,
+    HotKey,
     KeysPlan,
+    KeysSnapshot,
     PartitionDrain,
     Places,
     RouteAssignment,
@@ -19,13 +22,23 @@ from trimtab.model.keys.plan import (
     RoutingMove,
     RoutingMoveKind,
     RoutingReason,
+    key_bytes,
 )
-from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot, key_bytes
 from trimtab.model.load import Imbalance
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
-from trimtab.plan.keys.problems import another_partitioner, large_table, long_key, serial_key, unmet_goal
-from trimtab.plan.keys.rebalance import INNER_MARGIN, RoutingBoard, board_of, rebalance
-from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TableCapacity
+from trimtab.plan.keys.rebalance import (
+    INNER_MARGIN,
+    SPLIT_KEY_BYTES,
+    RoutingBoard,
+    TableCapacity,
+    another_partitioner,
+    board_of,
+    large_table,
+    long_key,
+    rebalance,
+    serial_key,
+    unmet_goal,
+)
 
 
 @dataclass

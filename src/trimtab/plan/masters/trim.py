@@ -15,19 +15,21 @@ import numpy as np
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.errors import require_known_names
 from trimtab.model.goals import ROUNDING, exceeds
-from trimtab.model.masters.plan import (
+from trimtab.model.masters import (
+    NO_MASTER,
+    RESOURCES,
     MastershipAssignment,
     MastershipMoveKind,
     MastershipTransfer,
     MastersPlan,
+    MastersSnapshot,
+    NodeState,
     TransferBound,
     TransferCost,
     TransferReason,
 )
-from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot, NodeState
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
-from trimtab.plan.masters.board import MastershipBoard
-from trimtab.plan.masters.exact import ExactSearch, TooManyPlansError
+from trimtab.plan.masters.exact import ExactSearch, MastershipBoard, TooManyPlansError
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trimtab.model.masters.plan import (
+from trimtab.model.masters import (
     MastershipAssignment,
     MastershipTransfer,
     MastersPlan,
     MastersReceipt,
+    MastersSnapshot,
+    NodeState,
     TransferBound,
     TransferCost,
     TransferReason,
 )
-from trimtab.model.masters.snapshot import MastersSnapshot, NodeState
 from trimtab.model.plan import UNDO, Prediction, goals_of, undo_problems
 from trimtab.plan.masters.trim import node_name
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.model.bundles.policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
-from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleData
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.plan.pulsar.candidates import available_brokers, may_leave
 from trimtab.plan.pulsar.decision import Placer, ShedDecision, Shedder
 from trimtab.plan.pulsar.options import PulsarBrokerConfig

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from trimtab.model.bundles.policies import SYSTEM_NAMESPACE, ClusterMetadata
-from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.plan.pulsar.candidates import (
     available_brokers,
     by_anti_affinity,

@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
+from trimtab.model.bundles.snapshot import BundleRange, namespace_of, parse_bundle
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.candidates import DepartureRules, available_brokers, departure_rules
 from trimtab.plan.pulsar.decision import DecisionFacts

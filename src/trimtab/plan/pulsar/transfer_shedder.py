@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from trimtab.model.bundles.policies import ClusterMetadata, is_system_namespace
-from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BundleStats
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.plan.pulsar.candidates import available_brokers
 from trimtab.plan.pulsar.decision import ShedDecision, Shedder
 from trimtab.plan.pulsar.java import divided, rounded

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
-from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import (
     DEFAULT_MESSAGE_RATE,
     LONG_SAMPLES,
@@ -31,6 +30,7 @@ from trimtab.model.bundles.reports import (
     BundleStats,
     TimeAverage,
 )
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.pulsar.java import ConcurrentHashMapKeys, hash_map_order
 from trimtab.plan.pulsar.options import PulsarBrokerConfig

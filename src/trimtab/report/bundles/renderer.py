@@ -27,7 +27,7 @@ from trimtab.report.status_text import live_status_document, live_status_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.act.bundles.figures import BundlesForecast, BundlesProgress
+    from trimtab.act.bundles.load_check import BundlesForecast, BundlesProgress
     from trimtab.act.bundles.state import BundlesExecutionState, BundleStep, UnloadSettings
     from trimtab.act.executor import PreparedPlan
     from trimtab.model.bundles.plan import BundleOutcome
@@ -180,7 +180,7 @@ def forecast_text(
 
 def progress_reporter() -> Callable[[BundlesExecutionState], str]:
     """A function from states to lines of progress."""
-    from trimtab.act.bundles.figures import progress_of
+    from trimtab.act.bundles.load_check import progress_of
 
     return lambda state: progress_text(progress_of(state))
 

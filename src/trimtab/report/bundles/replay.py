@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trimtab.history.bundles.effect import ReplayEffect, StrategyComparison
     from trimtab.history.bundles.spark import TaskProgress
     from trimtab.model.bundles.plan import BundlePlan
-    from trimtab.model.bundles.returns import Oscillation
+    from trimtab.model.bundles.reports import Oscillation
     from trimtab.plan.pulsar.decision import Disagreement, ShedDecision
 
 

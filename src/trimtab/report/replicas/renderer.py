@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.replicas.figures import ReplicasForecast, ReplicasProgress
+    from trimtab.act.replicas.load_check import ReplicasForecast, ReplicasProgress
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
     from trimtab.model.replicas.plan import ReplicaOutcome
@@ -397,7 +397,7 @@ def _limit(path: NetworkPath | None, settings: ReplicasExecutionSettings) -> str
 
 def progress_reporter() -> Callable[[ReplicasExecutionState], str]:
     """A function from states to lines of progress, with the rate of the last seconds."""
-    from trimtab.act.replicas.figures import ProgressMeter
+    from trimtab.act.replicas.load_check import ProgressMeter
 
     meter = ProgressMeter()
     return lambda state: progress_text(meter(state))

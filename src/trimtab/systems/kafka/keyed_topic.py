@@ -1,26 +1,43 @@
-"""One topic and the clients that send and receive its records: offsets, groups, tables, heartbeats."""
+"""One topic and the clients that send and receive its records: offsets, groups, tables, heartbeats.
+
+A Kafka cluster behind `trimtab.act.keys.state.KeysPort`: one topic, its tables and its clients.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from trimtab.act.execution.port import Failure, PortError, calling
+from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation, TableLocation
+from trimtab.systems.kafka.calls import AdminCalls, BrokerConfigClaims
 from trimtab.systems.kafka.client import consumer, open_admin, producer
 from trimtab.systems.kafka.settings import KafkaConnection
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_common.files import read_bytes
 from trimtab_keys.core.routing import RoutingTable
-from trimtab_keys.format import heartbeat, table
-from trimtab_keys.format.heartbeat import ClientHeartbeat
-from trimtab_keys.format.table import PublishedTable
+from trimtab_keys.format import (
+    HEARTBEAT_PARTITION,
+    TABLE_PARTITION,
+    ClientHeartbeat,
+    PublishedTable,
+    heartbeat_record_key,
+    read_heartbeat,
+    read_table,
+    table_bytes,
+    table_record_key,
+    version_and_base,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
+
 
 CLASSIC: Final = frozenset({"", "classic"})
 """Types of groups whose members brokers tell; brokers before KIP-848 name no type."""
@@ -287,7 +304,7 @@ class KeyedTopic:
             texts, words = self._texts()
         beats: dict[tuple[str, str], tuple[ClientHeartbeat, bool]] = {}
         for data, at in words:
-            beat = heartbeat.read_heartbeat(data)
+            beat = read_heartbeat(data)
             if beat is not None and beat.topic_id == topic_id:
                 beats[beat.role, beat.process] = beat, time.time() - at < beat.lasting_seconds
         return self._understood(texts, beats, topic_id)
@@ -301,10 +318,10 @@ class KeyedTopic:
         found: list[RoutingTable] = []
         newest, base, damaged = max((beat.version for beat, _ in heartbeats.values()), default=0), 0, ""
         for text in texts:
-            version, told_base = table.version_and_base(text)
+            version, told_base = version_and_base(text)
             newest, base, damaged = max(newest, version), 0, ""
             try:
-                one = table.read_table(text, f"table on {self.tables_file or self.tables_topic}", self.topic)
+                one = read_table(text, f"table on {self.tables_file or self.tables_topic}", self.topic)
             except InputError as error:
                 base, damaged = told_base, str(error)
                 continue
@@ -325,20 +342,20 @@ class KeyedTopic:
     def has_tables(self) -> bool:
         """Whether the topic of tables is there, with a partition for heartbeats; a file needs none."""
         with _translate_errors(self.tables_topic or ""):
-            return self.tables_topic is None or self._tables_partitions() > heartbeat.PARTITION
+            return self.tables_topic is None or self._tables_partitions() > HEARTBEAT_PARTITION
 
     def publish(self, new: PublishedTable) -> None:
         """Make a table the one in force; the topic of tables is made where there is none."""
         if self.tables_file is not None:
-            table.write_table(new, self.tables_file)
+            write_table(new, self.tables_file)
             return
         assert self.tables_topic is not None
         self.make_tables_topic()
         with _translate_errors(self.tables_topic):
             client = producer(self._connection, acks="all")
             try:
-                key = table.record_key(self.topic)
-                value, place = table.table_bytes(new), table.PARTITION
+                key = table_record_key(self.topic)
+                value, place = table_bytes(new), TABLE_PARTITION
                 client.send(self.tables_topic, key=key, value=value, partition=place).get(READ_SECONDS)
             finally:
                 client.close(5)
@@ -352,7 +369,7 @@ class KeyedTopic:
 
         if self.tables_topic is None or self.has_tables():
             return
-        count = heartbeat.PARTITION + 1
+        count = HEARTBEAT_PARTITION + 1
         with _translate_errors(self.tables_topic), suppress(TopicAlreadyExistsError, InvalidPartitionsError):
             if self._tables_partitions():
                 self._admin.create_partitions({self.tables_topic: count})
@@ -385,7 +402,7 @@ class KeyedTopic:
 
     def _texts(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
         """All texts of the topic's table, the last one last, and the last of each heartbeat with its time."""
-        own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
+        own, told = table_record_key(self.topic), heartbeat_record_key(self.topic, "")
         texts: list[bytes] = []
         words: dict[bytes, tuple[bytes, float]] = {}
         for key, value, at in self._records():
@@ -411,7 +428,7 @@ class KeyedTopic:
         numbers = range(self._tables_partitions())
         places = [
             TopicPartition(self.tables_topic, one)
-            for one in (table.PARTITION, heartbeat.PARTITION)
+            for one in (TABLE_PARTITION, HEARTBEAT_PARTITION)
             if one in numbers
         ]
         if not places:
@@ -452,3 +469,130 @@ def keyed_topic(connection: KafkaConnection, topic: str, tables: str) -> Iterato
     """A topic on a connection of its own; errors as in `admin_client`."""
     with open_admin(connection, request_timeout_ms=15_000) as admin:
         yield KeyedTopic(connection, admin, topic, tables)
+
+
+_T = TypeVar("_T")
+
+
+class TablesPort(BrokerConfigClaims):
+    """An adapter for one connected admin client."""
+
+    def __init__(self, connection: KafkaConnection, admin: KafkaAdminClient) -> None:
+        self._connection, self._admin = connection, admin
+        self._calls = AdminCalls(admin)
+
+    def observe(self, place: TableLocation) -> KeysObservation:
+        """Read the topic, its routing tables and its clients."""
+
+        def observe() -> KeysObservation:
+            topic = self._topic(place)
+            before = topic.find()
+            if before is None:
+                return KeysObservation(topic.cluster(), "")
+            published = topic.published(before.topic_id)
+            # Until a producer tells that it follows a table it may write by the one before: ends that have to
+            # be passed are read after its heartbeat.
+            found = topic.find()
+            if found is None or found.topic_id != before.topic_id:
+                return KeysObservation(before.cluster, "" if found is None else found.topic_id)
+            groups = tuple(
+                KeyConsumerGroup(one.name, one.committed, one.assigned, one.rebalancing, one.unlisted_reason)
+                for one in topic.groups(found.ends, place.consumers)
+            )
+            only = groups[0].name if len(groups) == 1 else ""
+            return KeysObservation(
+                found.cluster,
+                found.topic_id,
+                published.table,
+                tuple(found.begins[part] for part in sorted(found.begins)),
+                tuple(found.ends[part] for part in sorted(found.ends)),
+                place.consumers or only,
+                groups,
+                tuple(map(_client, published.heartbeats)),
+                topic.tables_topic is not None,
+                topic.has_tables(),
+                published.foreign_table,
+                published.damaged,
+                published.base if published.base <= len(found.ends) else 0,
+                published.newest,
+            )
+
+        return _calling(observe)
+
+    def make_tables(self, place: TableLocation) -> None:
+        """Create the topic of routing tables, unless it exists."""
+        _calling(lambda: self._topic(place).make_tables_topic())
+
+    def add_partitions(self, place: TableLocation, count: int) -> None:
+        """Raise the number of partitions of an unchanged topic."""
+
+        def add() -> None:
+            topic = self._topic(place)
+            found = topic.find()
+            if found is not None and found.topic_id == place.topic_id:
+                topic.add_partitions(count)
+
+        _calling(add)
+
+    def publish(self, place: TableLocation, topic_id: str, table: RoutingTable) -> int | None:
+        """See `KeysPort.publish`.
+
+        Kafka writes no record on a condition, so that another trimtab may write in between: what lies there
+        is read once more afterwards.
+        """
+
+        def publish() -> int | None:
+            topic = self._topic(place)
+            found = topic.find()
+            if found is None or found.topic_id != topic_id:
+                return None
+            if topic.published(topic_id).newest != table.version - 1:
+                return None
+            topic.publish(PublishedTable(place.topic, topic_id, table))
+            after = topic.published(topic_id)
+            ours = after.table == table and after.foreign_table is None and not after.damaged
+            return table.version if ours else None
+
+        return _calling(publish)
+
+    def _topic(self, place: TableLocation) -> KeyedTopic:
+        return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
+
+
+def _client(heartbeat: ClientHeartbeat) -> KeyClient:
+    return KeyClient(
+        heartbeat.process,
+        heartbeat.role,
+        heartbeat.version,
+        heartbeat.wrapped,
+        heartbeat.plain_because or "",
+        heartbeat.member or "",
+        heartbeat.lasting_seconds,
+    )
+
+
+def _calling(call: Callable[[], _T]) -> _T:
+    """As `calling`; what cannot be read or written on this side is no better the next time.
+
+    Raises
+    ------
+    PortError
+        If the cluster does not answer, or something of ours is in the way.
+    """
+    try:
+        return calling(call)
+    except InputError as error:
+        raise PortError(Failure("Refused", str(error))) from error
+
+
+@contextmanager
+def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterator[TablesPort]:
+    """A cluster to act on, by a client of its own.
+
+    Raises
+    ------
+    ConnectError
+        If it cannot be reached.
+    """
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
+        yield TablesPort(connection, admin)

@@ -1,7 +1,7 @@
 """Kafka as a system of the balancer `masters`: leaders are masters, preferred replicas the preferred ones.
 
 Nothing else of a partition moves when its leader does, so that its load here is what a leader carries more
-than a follower. Transfers are preferred elections, behind `trimtab.act.masters.state.MastersPort`.
+than a follower. Transfers are preferred elections, behind `trimtab.act.masters.MastersPort`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.act.execution.port import Failure
-from trimtab.act.masters.state import MastersObservation, TransferRequestResult
+from trimtab.act.masters import MastersObservation, TransferRequestResult
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
-from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.masters import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicaBrokerState
 from trimtab.systems.kafka.calls import AdminCalls, BrokerConfigClaims

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError
-from trimtab.model.keys.snapshot import HASHED, key_text
+from trimtab.model.keys import HASHED, key_text
 from trimtab.observe.collect.sinks import LakeSink, RowBatch, RowBatchBuilder
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
 from trimtab.observe.lake.columns import Row
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, TopicState, keyed_topic
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.hashes import key_group, matching_partitioner
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.routing import Route, RoutingTable, group_count, key_group, matching_partitioner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

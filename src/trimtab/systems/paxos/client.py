@@ -34,9 +34,14 @@ from trimtab_store.core.messages import (
     claims_bytes,
 )
 from trimtab_store.core.token import CLUSTER
-from trimtab_store.format.configuration import STORE, NodeConfiguration, read_configuration
+from trimtab_store.format.configuration import (
+    STORE,
+    NodeConfiguration,
+    read_configuration,
+    read_map,
+    write_map,
+)
 from trimtab_store.format.peer_authentication import HANDSHAKE_BYTES, answer_to, hello_of, verify_proof
-from trimtab_store.format.preferred_map import read_map, write_map
 from trimtab_store.format.wire import (
     FRAME_HEAD,
     MAX_FRAME_BYTES,

@@ -1,14 +1,29 @@
-"""A store of Paxos groups behind `trimtab.act.masters.state.MastersPort`: its map, its nodes' reports."""
+"""trimtab's store as a system of the balancer `masters`: its port and its live status."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from trimtab.act.execution.port import calling
-from trimtab.act.masters.state import MastersObservation, TransferRequestResult
-from trimtab.model.masters.snapshot import group_number
+from trimtab.act.masters import MastersObservation, TransferRequestResult
+from trimtab.model.errors import Finding, broken, fine, missing
+from trimtab.model.load import FloatArray
+from trimtab.model.masters import group_number
+from trimtab.observe.collect.sampler import TickSample
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.lake.columns import Row
+from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
+from trimtab.systems.paxos.collector import map_problems, open_collector
+from trimtab_common.errors import ConnectError
+from trimtab_store.format.configuration import STORE
 
 
 class PaxosPort:
@@ -86,3 +101,143 @@ def open_port(connection: PaxosConnection, clock: Callable[[], float]) -> Iterat
         If its configuration cannot be read.
     """
     yield PaxosPort(PaxosNodes(connection))
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """A node's number, its address, and whether it answers."""
+
+    node: int
+    address: str
+    alive: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the node in tables."""
+        return f"node {self.node}"
+
+
+@dataclass(frozen=True, eq=False)
+class MastersStatus:
+    """Masterships of one store.
+
+    Attributes
+    ----------
+    brokers
+        The nodes; the name is that of all balancers.
+    values
+        Groups of which it is master, and slots that it is behind in all groups together: shape (nodes, 2).
+    deviation
+        Signed, of the mean, shape (nodes, 2); NaN for nodes that do not answer, and for lags.
+    masters, preferred
+        Node of each group, -1 where there is none, or none is named.
+    version
+        Of the map.
+    problems
+        As `TickSample.problems`.
+    """
+
+    cluster: str
+    brokers: tuple[NodeStatus, ...]
+    values: FloatArray
+    deviation: FloatArray
+    masters: tuple[int, ...]
+    preferred: tuple[int, ...]
+    version: int
+    problems: tuple[str, ...]
+
+    @property
+    def misplaced_groups(self) -> int:
+        """Groups whose master is another than the map names."""
+        pairs = zip(self.masters, self.preferred, strict=True)
+        return sum(preferred not in (-1, master) for master, preferred in pairs)
+
+
+def read_status(connection: PaxosConnection, settings: CollectSettings) -> MastersStatus:
+    """The masterships now, read directly from the nodes.
+
+    Raises
+    ------
+    TrimtabError
+        If no node answers.
+    """
+    with open_collector(connection, settings, CapacitySettings()) as collector:
+        return masters_status(collector.sample())
+
+
+def masters_status(sample: TickSample) -> MastersStatus:
+    """The masterships by one tick's samples."""
+    nodes = tuple(
+        NodeStatus(row["node"], row["address"], row["alive"]) for row in sample.rows_of("paxos_node")
+    )
+    rows = list(sample.rows_of("paxos_group"))
+    groups = 1 + max((row["group_number"] for row in rows), default=-1)
+    masters, newest = [-1] * groups, [0] * groups
+    for row in rows:
+        group = row["group_number"]
+        newest[group] = max(newest[group], row["applied"])
+        if row["holds"]:
+            masters[group] = row["node"]
+    values = np.zeros((len(nodes), 2))
+    for node in masters:
+        if node >= 0:
+            values[node, 0] += 1
+    for row in rows:
+        values[row["node"], 1] += newest[row["group_number"]] - row["applied"]
+    alive = np.array([one.alive for one in nodes], dtype=np.bool_)
+    known = np.where(alive[:, None], values, np.nan)
+    deviation = signed_deviation(known)
+    deviation[:, 1] = np.nan
+    told: Row = next(iter(sample.rows_of("paxos_map")), {"version": 0, "preferred": [-1] * groups})
+    return MastersStatus(
+        sample.cluster, nodes, values, deviation, tuple(masters), tuple(told["preferred"]), told["version"],
+        sample.problems,
+    )  # fmt: skip
+
+
+PART: Final = "Paxos groups"
+
+
+def store_findings(
+    connection: PaxosConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[Finding]:
+    """Findings on a store; changes nothing."""
+    try:
+        nodes = PaxosNodes(connection)
+        reports = nodes.reports()
+    except ConnectError as error:
+        yield broken(PART, str(connection.node), str(error))
+        return
+    addresses = nodes.configuration.addresses
+    for node, address in enumerate(addresses):
+        if node in reports:
+            yield fine(PART, address, f"node {node} answers, with {len(reports[node])} groups")
+        else:
+            yield missing(PART, address, f"node {node} does not answer", "start it, or see why it ended")
+    if 2 * len(reports) <= len(addresses):
+        told = f"{len(reports)} of {len(addresses)} nodes answer: no majority, nothing is stored"
+        yield broken(PART, nodes.cluster, told, "start the others")
+    for problem in map_problems(reports):
+        yield missing(PART, "map", problem)
+    path = nodes.configuration.map
+    if not path:
+        told = "no map is watched: plans can be made, and not applied"
+        remedy = f'set "map" in each node.json to "{STORE}", or to a file that all nodes see'
+        yield missing(PART, "map", told, remedy)
+    elif nodes.configuration.map_in_store:
+        yield _map_in_store(nodes)
+    elif not os.access(Path(path).parent, os.W_OK):
+        yield missing(PART, path, "cannot be written from here", "run apply where the map's folder is")
+    else:
+        yield fine(PART, path, f"version {nodes.preferred_map().version} of the preferred map")
+
+
+def _map_in_store(nodes: PaxosNodes) -> Finding:
+    """The map where it is published in the store itself."""
+    try:
+        version = nodes.preferred_map().version
+    except ConnectError as error:
+        return broken(PART, "map", str(error))
+    if version:
+        return fine(PART, "map", f"version {version} of the preferred map, in the store")
+    return missing(PART, "map", "none is published in the store", "publish one: `trimtab masters publish`")

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from trimtab.act.bundles.port import SWITCHES, Answers, BrokerBalancing, BundlesObservation, BundleTraffic
 from trimtab.act.execution.port import Failure, PortError
-from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash
+from trimtab.model.bundles.snapshot import BundleRange, parse_bundle, topic_hash
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.connection import PulsarConnection
 

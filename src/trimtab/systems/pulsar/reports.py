@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.model.bundles.range import parse_bundle
+from trimtab.model.bundles.snapshot import parse_bundle
 from trimtab.systems.pulsar.connection import PulsarConnection, pulsar_client
 from trimtab_common.errors import InputError, TrimtabError
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from trimtab.model.bundles.range import (
+from trimtab.model.bundles.snapshot import (
     BundleRange,
     bundle_positions,
     bundles_between,

@@ -14,22 +14,20 @@ from urllib.parse import SplitResult, urlsplit
 from trimtab.extras import missing_extra_named
 from trimtab.systems.connection import ClusterTable, Connection, connection_of
 from trimtab_common.errors import ConnectError, InputError, SettingsError
-from trimtab_queues.format.exchange import (
+from trimtab_queues.format.documents import (
+    CLUSTER,
     HISTORY,
     RETENTION_SECONDS,
     ProcessReport,
     PublishedWeights,
     RedisKeys,
-    document,
-    read_published,
-    read_report,
-)
-from trimtab_queues.format.server import (
-    CLUSTER,
     credentials_of,
+    document,
     full_address,
     is_cluster,
     nodes_of,
+    read_published,
+    read_report,
     script_source,
     without_password,
 )

@@ -15,7 +15,7 @@ from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.queues.pipeline import COLUMNS
 from trimtab.systems.redis.client import QueueCounters, QueueServerClient, RedisConnection, open_server
 from trimtab_common.errors import ConnectError, InputError
-from trimtab_queues.format.exchange import ProcessReport, PublishedWeights
+from trimtab_queues.format.documents import ProcessReport, PublishedWeights
 
 MICROSECONDS: Final = 1e6
 

@@ -11,7 +11,7 @@ from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from support.journals import CODECS
 from trimtab.act.bundles.batch import sessions_disturbed
 from trimtab.act.bundles.executor import receipt_of
-from trimtab.act.bundles.figures import progress_of
+from trimtab.act.bundles.load_check import progress_of
 from trimtab.act.bundles.state import BundlesExecutionState, BundleStepState, UnloadLimits
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal

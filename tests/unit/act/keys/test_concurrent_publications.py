@@ -28,9 +28,9 @@ from trimtab.act.keys.state import (
 )
 from trimtab.act.lease import Lease, holder_text, this_process
 from trimtab.model.errors import ActError
-from trimtab.systems.kafka.tables import TablesPort
+from trimtab.systems.kafka.keyed_topic import TablesPort
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format import PublishedTable, table_bytes
 
 TWO = TableLocation("orders", "kafka:trimtab-tables", "", "id of orders")
 

@@ -12,7 +12,7 @@ from trimtab.act.keys.executor import prepare
 from trimtab.act.keys.machine import settled
 from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation
 from trimtab.model.errors import ActError
-from trimtab.model.keys.plan import reverted
+from trimtab.model.keys import reverted
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import Route, RoutingTable
 

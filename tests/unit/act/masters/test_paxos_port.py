@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from trimtab.act.execution.port import PortError
-from trimtab.model.masters.snapshot import group_name
+from trimtab.model.masters import group_name
 from trimtab.systems.paxos.client import PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
 from trimtab_common.errors import ConnectError

@@ -13,18 +13,21 @@ from trimtab.act.execution.port import Failure
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.masters.executor import EXECUTOR, MastersMachine, prepare, warnings
-from trimtab.act.masters.state import (
+from trimtab.act.masters import (
+    EXECUTOR,
     MastersExecutionState,
+    MastersMachine,
     MastersObservation,
     TransferLimits,
     TransferRequestResult,
     TransferSettings,
+    prepare,
+    warnings,
 )
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
 from trimtab.model.load import ImbalanceSummary
-from trimtab.model.masters.plan import (
+from trimtab.model.masters import (
     MastershipAssignment,
     MastershipMoveKind,
     MastershipTransfer,

@@ -11,7 +11,7 @@ from trimtab.act.control import Runner
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.queues.executor import (
+from trimtab.act.queues import (
     EXECUTOR,
     PublishedObservation,
     QueuesExecutionState,
@@ -23,7 +23,7 @@ from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Verdict
-from trimtab.model.queues.plan import (
+from trimtab.model.queues import (
     PublicationAssignment,
     PublicationBound,
     PublicationCost,

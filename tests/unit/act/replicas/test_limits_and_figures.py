@@ -12,7 +12,7 @@ from support.plans import REASON, plan_of
 from trimtab.act.control import prepare
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.executor import EXECUTOR, receipt_of
-from trimtab.act.replicas.figures import ProgressMeter, forecast
+from trimtab.act.replicas.load_check import ProgressMeter, forecast
 from trimtab.act.replicas.overrides import desired_config, first_rate, next_copies_per_broker, next_rate
 from trimtab.act.replicas.port import NetworkHeadroom, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepKind, ThrottleMemory

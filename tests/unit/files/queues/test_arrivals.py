@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from trimtab.files.queues.formats import read_arrivals
+from trimtab.files.queues import read_arrivals
 from trimtab_common.errors import InputError
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from support.bundle_views import key, report
 from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect, metric_spec
-from trimtab.model.bundles.reports import BundleStats, ReportTick
-from trimtab.model.bundles.returns import Oscillation
+from trimtab.model.bundles.reports import BundleStats, Oscillation, ReportTick
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 

@@ -11,8 +11,15 @@ import pytest
 from support.recordings import replay
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_schemes
-from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings, waiting
-from trimtab.history.keys.stream import KeyStream, Zipf, drawn_stream, parse_zipf
+from trimtab.history.keys.simulation import (
+    ConsumerCapacity,
+    KeysSimulationSettings,
+    KeyStream,
+    Zipf,
+    drawn_stream,
+    parse_zipf,
+    waiting,
+)
 from trimtab_common.errors import InputError, SettingsError
 from trimtab_keys.core.policies import POLICIES
 

@@ -23,15 +23,14 @@ from trimtab.history.keys.simulation import (
     ConsumerCapacity,
     KeysSimulationRun,
     KeysSimulationSettings,
+    KeyStream,
     SimulatedConsumers,
     simulate,
 )
-from trimtab.history.keys.stream import KeyStream
 from trimtab_common.errors import InputError
-from trimtab_keys.core.hashes import POSITIVE, key_group, murmur2
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 from trimtab_keys.core.policies import policy_named
-from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.core.routing import POSITIVE, RoutingTable, key_group, murmur2
 
 HOT = b"hot"
 KEYS = [HOT, *(b"%d" % one for one in range(20))]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support.recordings import replay
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
 from trimtab.history.queues.simulation import ReplayedMessage, ReplayedQueue
-from trimtab.model.queues.snapshot import Arrivals
+from trimtab.model.queues import Arrivals
 from trimtab_common.errors import SettingsError
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 
 def arrivals(*rows: tuple[float, str, float], keys: tuple[str | None, ...] = ()) -> Arrivals:

@@ -9,7 +9,7 @@ import pytest
 from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, ReplayedMessage
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
 AS_PAPER = SchedulingSettings(idle_transfer="nothing")

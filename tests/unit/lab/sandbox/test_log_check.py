@@ -2,8 +2,16 @@
 
 import pytest
 
-from trimtab.lab.sandbox.log_check import LogCheck, ReadBackLog, check_log
-from trimtab.lab.sandbox.truth import RecordRun, RecordRuns, number_of, pulsar_place, stamped
+from trimtab.lab.sandbox.truth import (
+    LogCheck,
+    ReadBackLog,
+    RecordRun,
+    RecordRuns,
+    check_log,
+    number_of,
+    pulsar_place,
+    stamped,
+)
 
 RUN = "00112233445566ff"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.keys.snapshot import key_bytes, key_text, short_key_text
+from trimtab.model.keys import key_bytes, key_text, short_key_text
 from trimtab_common.errors import InputError
 
 

@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from trimtab.observe.keys.snapshot import added_seconds
+from trimtab.observe.keys.stages import added_seconds
 
 BEGUN = datetime.datetime(2026, 11, 23, 4, tzinfo=datetime.UTC)
 

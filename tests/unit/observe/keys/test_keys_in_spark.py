@@ -17,7 +17,7 @@ from trimtab.observe.spark.expressions import frame_of
 from trimtab.systems.kafka.keyed_topic import TopicState
 from trimtab.systems.kafka.offset_sampling import OffsetSampling, newest
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.hashes import POSITIVE, murmur2
+from trimtab_keys.core.routing import POSITIVE, murmur2
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 from trimtab.files.keys.formats import PLAN_FORMAT as PLANS
 from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.keys import KeysSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.observe.keys import records as record_counts
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
@@ -21,10 +21,10 @@ from trimtab.observe.lake.lake import Lake
 from trimtab.observe.spark.expressions import frame_of
 from trimtab.observe.steps.batch import run_batch
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.renderer import plan_text, status_text
+from trimtab.report.keys import plan_text, status_text
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
-from trimtab_keys.core.hashes import key_group
+from trimtab_keys.core.routing import key_group
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from hand_written_tables import lake_with
-from trimtab.model.masters.snapshot import NodeLoad, NodeState
+from trimtab.model.masters import NodeLoad, NodeState
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
-from trimtab.observe.masters.snapshot import snapshot_at
+from trimtab.observe.masters.stages import snapshot_at
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,13 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.spark.archive import archive
-from trimtab.observe.spark.session import SessionSettings, executors_elsewhere, session_options, spark_session
+from trimtab.observe.spark.session import (
+    SessionSettings,
+    archive,
+    executors_elsewhere,
+    session_options,
+    spark_session,
+)
 from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab_common.errors import SettingsError
 

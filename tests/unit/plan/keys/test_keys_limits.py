@@ -12,14 +12,13 @@ from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.keys.machine import with_routes
 from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
-from trimtab.model.keys.snapshot import HotKey, KeysSnapshot
+from trimtab.model.keys import HotKey, KeysPlan, KeysSnapshot, RoutingMoveKind, reverted
 from trimtab.model.plan import Problem, Verdict
-from trimtab.plan.keys import table_capacity
-from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES, TableCapacity
+from trimtab.plan.keys import rebalance
+from trimtab.plan.keys.rebalance import SPLIT_KEY_BYTES, TABLE_BYTES, TableCapacity
 from trimtab.plan.keys.trim import plan_keys
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format import PublishedTable, table_bytes
 
 SETTINGS = KeysSettings()
 HOT = {0: 90.0, **{group: 10.0 for group in range(1, 13)}}
@@ -101,7 +100,7 @@ def test_entries_of_the_table_in_force_count_for_its_size() -> None:
 def test_groups_move_as_far_as_a_table_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of the three that would have to."""
     fine = {0: 20.0, 4: 5.0, 8: 5.0, 12: 5.0, 16: 5.0, 1: 20.0, 2: 20.0, 3: 20.0}
-    monkeypatch.setattr(table_capacity, "TABLE_BYTES", 1024 + 4 * 21 + 2 * 80)
+    monkeypatch.setattr(rebalance, "TABLE_BYTES", 1024 + 4 * 21 + 2 * 80)
     plan = plan_keys(a_snapshot(fine), SETTINGS)
     assert len(plan.moves) == 2
     assert "only 2 key groups move: the table" in problem(plan, "large_table").text

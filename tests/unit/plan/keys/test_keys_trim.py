@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.files.keys.formats import PLAN_FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
-from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.keys import KeysPlan, KeysSnapshot, RoutingMoveKind, reverted
 from trimtab.model.plan import Verdict
 from trimtab.plan.keys.trim import plan_keys
 

@@ -16,12 +16,11 @@ from trimtab.files.masters.formats import SNAPSHOT_FORMAT
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.errors import PlanError
 from trimtab.model.goals import goal_status
-from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
+from trimtab.model.masters import NO_MASTER, MastersPlan, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters import exact
 from trimtab.plan.masters.trim import plan_masters
-from trimtab.report.masters.renderer import plan_text
+from trimtab.report.masters import plan_text
 
 
 def moved(plan: MastersPlan) -> list[tuple[str, str | None, str]]:

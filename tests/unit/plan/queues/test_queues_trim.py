@@ -8,11 +8,10 @@ import pytest
 
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab.model.plan import Verdict
-from trimtab.plan.queues.learning import is_new
-from trimtab.plan.queues.trim import plan_queues
-from trimtab.report.queues.renderer import plan_text
-from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.settings import QueuesSettings
+from trimtab.plan.queues import is_new, plan_queues
+from trimtab.report.queues import plan_text
+from trimtab_queues.core.scheduling import SchedulingSettings
+from trimtab_queues.format.documents import QueuesSettings
 
 SETTINGS = QueuesSettings(min_change=0.2, confidence=3.0, min_samples=30)
 FOUR = tuple(a_queue(number, 0, 0.0) for number in range(4))

@@ -10,11 +10,10 @@ from trimtab.act.executor import PlanDrift, PreparedPlan
 from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.keys.state import RoutingStep, RoutingStepKind, TableLocation
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.plan import KeysReceipt, RoutingOutcome
-from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.keys import KeysReceipt, KeysSnapshot, RoutingOutcome
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys import renderer
-from trimtab.report.keys.renderer import status_document, status_text
+from trimtab.report import keys
+from trimtab.report.keys import status_document, status_text
 
 LONG = "k" * 500
 HOT = {0: 90.0, **{group: 10.0 for group in range(1, 13)}}
@@ -83,12 +82,12 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
     found = hot(LONG, capacity=80.0)
     plan = plan_keys(found, KeysSettings())
     shown = "k" * 40 + "… (500 characters)"
-    text = renderer.plan_text(plan, found)
+    text = keys.plan_text(plan, found)
     assert text.count(shown) >= 3
     assert LONG not in text
     assert shown in glance(found)
     (move,) = (one for one in plan.moves if one.name == LONG)
-    changes = {renderer.move_text(move), renderer.move_text(replace(move, name="k" * 499 + "j"))}
+    changes = {keys.move_text(move), keys.move_text(replace(move, name="k" * 499 + "j"))}
     assert len(changes) == 2
     assert all(len(one) < 120 for one in changes)
 
@@ -96,7 +95,7 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
 def test_a_plan_lists_moves_and_their_effect() -> None:
     """Cost, the fullest partition before and after, what waits (120 a second come, 100 are done), reasons."""
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
-    text = renderer.plan_text(plan)
+    text = keys.plan_text(plan)
     assert "Plan by trim: balanced: every goal holds after these moves" in text
     assert (
         "cost: 4 key groups to move, 1 key to split differently; 85 records/s change their partition" in text
@@ -109,8 +108,8 @@ def test_a_plan_lists_moves_and_their_effect() -> None:
     ) in text
     assert "0 → 0, 1" in text
     more = plan_keys(hot(capacity=60.0), replace(KeysSettings(), max_partitions=8))
-    assert "4 → 5 partitions" in renderer.plan_text(more)
-    assert ", 1 partition to add; " in renderer.plan_cost(more)
+    assert "4 → 5 partitions" in keys.plan_text(more)
+    assert ", 1 partition to add; " in keys.plan_cost(more)
 
 
 def step(number: int, kind: RoutingStepKind, **routes: tuple[int, ...]) -> RoutingStep:
@@ -128,13 +127,13 @@ def test_a_forecast_names_each_step_and_skipped_steps() -> None:
     )
     standing = {"split_key/ann": "to do", "split_key/bob": "already done"}
     prepared = PreparedPlan(None, "here", None, PlanDrift(standing, ("split_key/eve goes to 2",)), steps)
-    text = renderer.forecast_text(prepared, steps, ActSettings(), False)
+    text = keys.forecast_text(prepared, steps, ActSettings(), False)
     assert "add: orders to 5 partitions" in text
     assert "publish: a table with 0 key groups and 1 keys elsewhere" in text
     assert "settle: earlier partitions out of the table, once consumers have passed what lies there" in text
     assert "1 of 2 routes stand so already" in text
     assert "left out: split_key/eve goes to 2" in text
-    assert renderer.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
+    assert keys.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
 
 
 def receipt(*outcomes: RoutingOutcome, status: str) -> KeysReceipt:
@@ -146,13 +145,13 @@ def test_a_receipt_names_the_table_in_force_and_remaining_steps() -> None:
     """The newest version; or that there is none, and what did not follow."""
     done = RoutingOutcome("publish", "done", "", (1,), 100.0, 110.0, "a table", 4)
     settled = RoutingOutcome("settle", "done", "", (), 110.0, 115.0, "earlier partitions out", 5)
-    told = renderer.receipt_text(receipt(done, settled, status="finished"))
+    told = keys.receipt_text(receipt(done, settled, status="finished"))
     assert "routing table 5 is in force, in 15 s" in told
     assert "left" not in told
     late = RoutingOutcome(
         "publish", "failed", "1 do not follow version 4", (1,), 100.0, 115.0, "a table", None
     )
-    told = renderer.receipt_text(receipt(late, status="incomplete"))
+    told = keys.receipt_text(receipt(late, status="incomplete"))
     assert "no table was published, in 15 s" in told
     assert "left: publish: a table: failed, 1 do not follow version 4" in told
     assert "trimtab plan keys --cluster orders --out next.json" in told

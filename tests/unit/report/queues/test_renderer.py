@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 
 from trimtab.report.formats import counted
-from trimtab.report.queues.renderer import status_text
-from trimtab.systems.redis.status import QueuesStatus, QueueStatus
+from trimtab.report.queues import status_text
+from trimtab.systems.redis.port import QueuesStatus, QueueStatus
 
 
 def shown(processes: int) -> str:

@@ -11,8 +11,7 @@ from support.fake_keyed_topic import CONNECTION, TABLES, FakeGroup, FakeKafka
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, PublishedRouting
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.heartbeat import ClientHeartbeat
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format import ClientHeartbeat, PublishedTable, table_bytes
 
 COMMITS = {("orders", 0): 5, ("orders", 1): 7}
 ID = "id of orders"

@@ -16,13 +16,15 @@ from simulate.kafka.state import PartitionName
 from trimtab.act.control import Runner
 from trimtab.act.executor import PlanDrift, PreparedPlan, StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.masters.executor import EXECUTOR, MastersMachine, warnings
-from trimtab.act.masters.state import (
+from trimtab.act.masters import (
+    EXECUTOR,
     MastersExecutionState,
+    MastersMachine,
     TransferLimits,
     TransferRequestResult,
     TransferSettings,
     TransferStep,
+    warnings,
 )
 from trimtab.act.replicas.port import Answers, TopicPartition
 from trimtab.systems.kafka.leaders import ELECTED, LeadersPort, partition_of

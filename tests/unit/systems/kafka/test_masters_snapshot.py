@@ -8,7 +8,7 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeState
+from trimtab.model.masters import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters.trim import plan_masters
 from trimtab.systems.kafka.leaders import leaders

@@ -13,8 +13,7 @@ from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake.lake import Lake
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
-from trimtab_keys.core.hashes import key_group
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.routing import Route, RoutingTable, group_count, key_group
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from kafka.partitioner import Partitioner as PartitionerOfKafka
 from trimtab_common.errors import SettingsError
 from trimtab_keys.clients import aiokafka, kafka_python
 from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config, check_producer_config
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 
 FOLLOWING = RoutingConfig({}, ordering=OrderingConfig(delivery_seconds=10, gap_seconds=12))
 

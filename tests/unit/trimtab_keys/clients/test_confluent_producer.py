@@ -17,10 +17,8 @@ from trimtab_keys.clients import confluent as module
 from trimtab_keys.clients.confluent import Producer
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.order.messages import Stamp
-from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.core.order import OrderedSender, Stamp
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, group_count, murmur2
 
 
 class Led:

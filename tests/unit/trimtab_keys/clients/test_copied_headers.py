@@ -15,9 +15,9 @@ from trimtab_keys.clients import aiokafka, confluent, kafka_python
 from trimtab_keys.clients import confluent as confluent_module
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import OrderedSender
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.stamp import HEADER
+from trimtab_keys.format import HEADER
 
 COPIED = [("trace", b"7"), (HEADER, b"copied")]
 Headers = list[tuple[str, Any]]

@@ -15,7 +15,7 @@ from trimtab_keys.clients.metadata_connection import FETCH_SECONDS, TopicDescrip
 from trimtab_keys.clients.ordered_consumer import HEARS_PER_SECOND, POLL_SECONDS
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.clients.table_router import RequestIntervals, TableFollower
-from trimtab_keys.format.heartbeat import EXPIRY_HEARTBEATS, LONGEST_SECONDS, ClientHeartbeat, read_heartbeat
+from trimtab_keys.format import EXPIRY_HEARTBEATS, LONGEST_SECONDS, ClientHeartbeat, read_heartbeat
 
 STEP_SECONDS = 1.0
 PAGE = Path(__file__).parents[4] / "docs/balancers/keys.md"

@@ -12,8 +12,7 @@ from trimtab_keys.clients.metadata_connection import MetadataConnection, TopicDe
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.clients.table_router import TableFollower
 from trimtab_keys.core.routing import RoutingTable
-from trimtab_keys.format.heartbeat import ClientHeartbeat, read_heartbeat
-from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format import ClientHeartbeat, PublishedTable, read_heartbeat, table_bytes
 
 
 class Side:

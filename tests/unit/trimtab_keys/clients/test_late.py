@@ -15,8 +15,7 @@ from kafka.structs import TopicPartition
 
 from trimtab_keys.clients import aiokafka, kafka_python
 from trimtab_keys.clients.ordered_producer import OrderedProducer
-from trimtab_keys.core.order.messages import Stamp
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import OrderedSender, Stamp
 
 STAMP = Stamp(1, (), 7)
 

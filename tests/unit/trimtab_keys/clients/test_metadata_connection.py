@@ -14,8 +14,8 @@ from kafka.future import Future
 
 from trimtab_keys.clients import metadata_connection as module
 from trimtab_keys.clients.metadata_connection import MetadataConnection, TopicDescription
-from trimtab_keys.core.order.messages import SearchStream, Stamp
-from trimtab_keys.format.stamp import HEADER, stamp_bytes
+from trimtab_keys.core.order import SearchStream, Stamp
+from trimtab_keys.format import HEADER, stamp_bytes
 
 Written = namedtuple("Written", "topic partition offset key headers")
 SEARCH = SearchStream(("p", b"hot", 1), 2, 4)

@@ -18,10 +18,9 @@ from trimtab_keys.clients.ordered_consumer import OrderedConsumer
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.clients.table_router import RequestIntervals
-from trimtab_keys.core.order.messages import OrderingConfig, Stamp
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import OrderedSender, OrderingConfig, Stamp
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.stamp import HEADER, stamp_bytes, without_stamp
+from trimtab_keys.format import HEADER, stamp_bytes, without_stamp
 
 
 def stamped(stamp: Stamp, topic_id: str = "t", is_gap_filler: bool = False) -> list[tuple[str, bytes]]:

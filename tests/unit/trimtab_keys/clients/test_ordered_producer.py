@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer
-from trimtab_keys.core.order.messages import PLAIN, OrderingConfig
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import PLAIN, OrderedSender, OrderingConfig
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.stamp import HEADER, read_stamp
+from trimtab_keys.format import HEADER, read_stamp
 
 SPLIT = RoutingTable(1, 3, 3, {}, {b"hot": Route((0, 1, 2))})
 

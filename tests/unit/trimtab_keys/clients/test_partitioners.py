@@ -13,9 +13,9 @@ from trimtab_keys.clients import partitioners as module
 from trimtab_keys.clients.kafka_python import Partitioner
 from trimtab_keys.clients.partitioners import PolicyPartitioner
 from trimtab_keys.clients.settings import LoadConfig
-from trimtab_keys.core.hashes import murmur2
 from trimtab_keys.core.load import PartitionLoadView, TopicLoad
 from trimtab_keys.core.policies import POLICIES, IpooaSettings, KeyPolicyInputs, policy_named
+from trimtab_keys.core.routing import murmur2
 
 KEYS = [b"key %d" % number for number in range(200)]
 

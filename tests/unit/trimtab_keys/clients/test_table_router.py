@@ -14,7 +14,7 @@ from trimtab_keys.clients.ordered_producer import Headers
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.clients.table_router import TableRouter
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format.table import PublishedTable
+from trimtab_keys.format import PublishedTable
 
 SPLIT = {b"hot": Route((0, 1))}
 

@@ -8,7 +8,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from trimtab_keys.core.hashes import HASH_SOURCE, HASHES, matching_partitioner
+from trimtab_keys.core.routing import HASH_SOURCE, HASHES, matching_partitioner
 
 PARTITIONS = 4
 """Of a topic that librdkafka's cluster in memory makes when it is asked for."""

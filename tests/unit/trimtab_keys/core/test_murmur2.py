@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as of_the_client
 
-from trimtab_keys.core import hashes as module
-from trimtab_keys.core.hashes import Hashes, mix_bits, murmur2, partition_choices
+from trimtab_keys.core import routing as module
+from trimtab_keys.core.routing import Hashes, mix_bits, murmur2, partition_choices
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.hashes import POSITIVE, murmur2
-from trimtab_keys.core.order.messages import (
+from trimtab_keys.core.order import (
     PLAIN,
     CommitOffset,
     DropRecord,
     FillGap,
     Flush,
+    OrderedReceiver,
     OrderedRecord,
+    OrderedSender,
     OrderingConfig,
     ProbePartition,
     ReadCheckpoint,
@@ -22,9 +23,7 @@ from trimtab_keys.core.order.messages import (
     SkipSequence,
     Stamp,
 )
-from trimtab_keys.core.order.receiver import OrderedReceiver
-from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, murmur2
 
 KEY = b"21"
 HASH = murmur2(KEY) & POSITIVE

@@ -8,7 +8,6 @@ from itertools import cycle
 
 import pytest
 
-from trimtab_keys.core.hashes import POSITIVE, mix_bits, murmur2, partition_choices
 from trimtab_keys.core.load import PartitionLoadView, least_loaded
 from trimtab_keys.core.policies import (
     AdaptivePartition,
@@ -24,7 +23,7 @@ from trimtab_keys.core.policies import (
     WChoices,
     choices,
 )
-from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.core.routing import POSITIVE, Route, RoutingTable, mix_bits, murmur2, partition_choices
 
 
 def drawing(*numbers: float) -> Callable[[], float]:

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from trimtab_common.errors import InputError
-from trimtab_keys.core.order.messages import Stamp
-from trimtab_keys.format.stamp import (
+from trimtab_keys.core.order import Stamp
+from trimtab_keys.format import (
     HEADER,
     UNSTAMPED,
     EncodedStamp,

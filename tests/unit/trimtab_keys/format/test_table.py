@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import Route, RoutingTable
-from trimtab_keys.format import heartbeat
-from trimtab_keys.format.table import (
+from trimtab_keys.format import (
+    ClientHeartbeat,
     PublishedTable,
+    heartbeat_bytes,
+    heartbeat_record_key,
+    read_heartbeat,
     read_table,
     read_table_file,
-    record_key,
     table_bytes,
+    table_record_key,
     write_table,
 )
 
@@ -32,7 +35,7 @@ def test_a_table_is_read_back_unchanged(tmp_path: Path) -> None:
     write_table(TABLE, tmp_path / "table.json")
     assert read_table_file(tmp_path / "table.json", "orders", TABLE.topic_id) == TABLE
     assert table_bytes(read_table_file(tmp_path / "table.json")) == table_bytes(TABLE)
-    assert record_key("orders") == b"table/orders"
+    assert table_record_key("orders") == b"table/orders"
 
 
 def test_the_schema_accepts_written_tables() -> None:
@@ -125,14 +128,14 @@ def test_any_table_is_read_back(keys: dict[bytes, Route], groups: dict[int, Rout
 
 def test_a_heartbeat_is_read_back_and_damage_is_ignored() -> None:
     """A process with an unreadable heartbeat is ignored, and does not hide others."""
-    beat = heartbeat.ClientHeartbeat(
+    beat = ClientHeartbeat(
         process="p1", role="consumer", client="aiokafka", topic="orders", topic_id="id", at=5.5, version=2,
         partitions=4, wrapped=True, group="g", member="m-1", assigned=[0, 3],
     )  # fmt: skip
-    data = heartbeat.heartbeat_bytes(beat)
-    assert heartbeat.read_heartbeat(data) == beat
+    data = heartbeat_bytes(beat)
+    assert read_heartbeat(data) == beat
     assert beat.lasting_seconds == 15
-    assert heartbeat.read_heartbeat(data[:-1]) is None
-    assert heartbeat.read_heartbeat(data.replace(b"heartbeat/1", b"heartbeat/2")) is None
-    assert heartbeat.read_heartbeat(data.replace(b"}", b',"later":1}')) == beat
-    assert heartbeat.record_key("orders", "p1") == b"heartbeat/orders/p1"
+    assert read_heartbeat(data[:-1]) is None
+    assert read_heartbeat(data.replace(b"heartbeat/1", b"heartbeat/2")) is None
+    assert read_heartbeat(data.replace(b"}", b',"later":1}')) == beat
+    assert heartbeat_record_key("orders", "p1") == b"heartbeat/orders/p1"

@@ -15,8 +15,8 @@ from taskiq.exceptions import SendTaskError
 
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_queues import BalancedBroker, QueuesFullError, retry_after_seconds
+from trimtab_queues.broker.backend import BODY_BYTES_MAX, Envelope
 from trimtab_queues.broker.broker import broker_arguments
-from trimtab_queues.broker.envelope import BODY_BYTES_MAX, Envelope
 from trimtab_queues.core.catalogue import CentralQueue, WorkStealing
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.policies import DispatchPolicy, OpenRoundRobinQueue

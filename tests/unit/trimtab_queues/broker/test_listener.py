@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from support.queue_backends import message, put_all
 from trimtab_common.errors import ConnectError
-from trimtab_queues.broker.backend import QueueClaim, QueueOwnershipLostError
-from trimtab_queues.broker.envelope import Delivery
+from trimtab_queues.broker.backend import Delivery, QueueClaim, QueueOwnershipLostError
 from trimtab_queues.broker.in_process import InProcessBackend
 from trimtab_queues.broker.listener import WorkerListener
 

@@ -5,8 +5,14 @@ import math
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_queues.core.scheduling import QueueState, forecast_length, forecast_work, state_of, trend
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import (
+    QueueState,
+    SchedulingSettings,
+    forecast_length,
+    forecast_work,
+    state_of,
+    trend,
+)
 
 DEFAULT = SchedulingSettings()
 

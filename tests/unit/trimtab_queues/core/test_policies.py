@@ -27,7 +27,7 @@ from trimtab_queues.core.policies import (
     SizeInterval,
     equal_work_limits,
 )
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 
 def holding(*queues: tuple[float, ...], capacity: int = 99) -> QueueLedger:

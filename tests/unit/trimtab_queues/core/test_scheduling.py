@@ -14,9 +14,9 @@ from trimtab_queues.core.scheduling import (
     QueueState,
     ResumeQueue,
     SchedulerState,
+    SchedulingSettings,
     handle,
 )
-from trimtab_queues.core.settings import SchedulingSettings
 
 HUNDREDS = SchedulingSettings(
     light_threshold=0.1, overload_threshold=0.8, window_seconds=1.0, cycle_seconds=10.0

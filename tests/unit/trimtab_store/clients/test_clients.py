@@ -21,9 +21,8 @@ from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer
 from trimtab_store.core.messages import PAYLOAD_BYTES, MapChanged
 from trimtab_store.format import log
-from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.configuration import CONFIGURATION_FORMAT, NodeConfiguration, write_map
 from trimtab_store.format.log import NodeLog
-from trimtab_store.format.preferred_map import write_map
 from trimtab_store.node import process
 from trimtab_store.node.process import NodeProcess
 
@@ -32,7 +31,7 @@ def configuration(folder: Path) -> NodeConfiguration:
     """A cluster of one node and two groups, whose leases are short."""
     write_map(folder / "map.json", MapChanged(1, (0, 0)))
     return NodeConfiguration(
-        format=FORMAT,
+        format=CONFIGURATION_FORMAT,
         cluster="c",
         node=0,
         addresses=[f"127.0.0.1:{free_ports(1)[0]}"],

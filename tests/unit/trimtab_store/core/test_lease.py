@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trimtab_store.core.lease import MastershipLease
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.token import MastershipLease
 
 SECONDS = 10.0
 MARGIN = 0.02

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimtab_store.core.log import STORE
 from trimtab_store.core.messages import (
     AppendConflict,
     AppendMessages,
@@ -23,7 +22,7 @@ from trimtab_store.core.messages import (
 )
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.core.stored import StoreLog
+from trimtab_store.core.stored import STORE, StoreLog
 
 A, B, C, D = (AppendMessages(fence, ()) for fence in range(1, 5))
 WISH = ClaimMastership(0, (1, 7), 0)

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab_common.errors import InputError
 from trimtab_store.core.messages import MapChanged
-from trimtab_store.format.preferred_map import PreferredMapFile, read_map, write_map
+from trimtab_store.format.configuration import PreferredMapFile, read_map, write_map
 
 
 def test_a_map_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.producer import Producer
 from trimtab_store.core.messages import DescribeGroup, FetchRequest, FetchResponse, GroupStatus, Received
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.configuration import CONFIGURATION_FORMAT, NodeConfiguration
 from trimtab_store.format.wire import FRAME_HEAD, decoded
 from trimtab_store.node import process
 from trimtab_store.node.health_monitor import HealthMonitor
@@ -58,7 +58,7 @@ def test_a_node_that_slept_is_master_of_nothing_and_reports_it(
 ) -> None:
     """Whatever arrives first after it: a consumer does not receive data of an hour ago."""
     given = NodeConfiguration(
-        format=FORMAT,
+        format=CONFIGURATION_FORMAT,
         cluster="c",
         node=0,
         addresses=[f"127.0.0.1:{free_ports(1)[0]}"],

@@ -19,12 +19,10 @@ from trimtab.cli.masters import app
 from trimtab.model.errors import ActError
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
-from trimtab.systems.paxos.port import PaxosPort
-from trimtab.systems.paxos.status import store_findings
+from trimtab.systems.paxos.port import PaxosPort, store_findings
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.core.messages import CLAIM_BYTES, MapChanged
-from trimtab_store.format.configuration import STORE, NodeConfiguration
-from trimtab_store.format.preferred_map import write_map
+from trimtab_store.format.configuration import STORE, NodeConfiguration, write_map
 
 
 def written(folder: Path, given: NodeConfiguration) -> PaxosConnection:

@@ -11,7 +11,7 @@ import pytest
 from trimtab_common.errors import InputError
 from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.configuration import CONFIGURATION_FORMAT, NodeConfiguration
 from trimtab_store.format.log import NodeLog
 from trimtab_store.node import process
 from trimtab_store.node.process import TERMS_FILE, NodeProcess, wait_for_old_terms
@@ -50,7 +50,12 @@ def test_terms_that_cannot_be_read_are_no_shorter_ones(tmp_path: Path) -> None:
 def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its log locked, so that no other process of it writes other terms down."""
     given = NodeConfiguration(
-        format=FORMAT, cluster="c", node=0, addresses=["127.0.0.1:1"], folder=str(tmp_path), groups=1
+        format=CONFIGURATION_FORMAT,
+        cluster="c",
+        node=0,
+        addresses=["127.0.0.1:1"],
+        folder=str(tmp_path),
+        groups=1,
     )
     story: list[str] = []
 

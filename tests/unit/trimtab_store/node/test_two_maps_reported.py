@@ -10,7 +10,7 @@ from trimtab_store.core.messages import MapChanged, NodeHeartbeat, Received, Tim
 from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.token import CLUSTER
-from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.configuration import CONFIGURATION_FORMAT, NodeConfiguration
 from trimtab_store.format.wire import FRAME_HEAD, decoded, encoded
 from trimtab_store.node.health_monitor import HealthMonitor
 from trimtab_store.node.process import NodeProcess
@@ -36,7 +36,12 @@ def test_a_node_names_both_the_version_and_the_remedy(
 ) -> None:
     """As soon as the other has sent its map, over the wire; once, however often it is sent."""
     given = NodeConfiguration(
-        format=FORMAT, cluster="c", node=0, addresses=["h:1", "h:2"], folder=str(tmp_path), groups=1
+        format=CONFIGURATION_FORMAT,
+        cluster="c",
+        node=0,
+        addresses=["h:1", "h:2"],
+        folder=str(tmp_path),
+        groups=1,
     )
 
     async def story() -> None:

@@ -19,8 +19,8 @@ from trimtab_keys.clients.ordered_consumer import PollingMember, start_offset
 from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer, ProducerAdapter, SerializedKey
 from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
-from trimtab_keys.core.order.messages import PLAIN, Stamp
-from trimtab_keys.format.stamp import without_stamp
+from trimtab_keys.core.order import PLAIN, Stamp
+from trimtab_keys.format import without_stamp
 
 if TYPE_CHECKING:
     from aiokafka.structs import RecordMetadata

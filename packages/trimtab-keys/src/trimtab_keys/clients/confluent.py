@@ -19,8 +19,8 @@ from trimtab_keys.clients.ordered_consumer import GroupMember, start_offset
 from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
-from trimtab_keys.core.order.messages import PLAIN, Stamp
-from trimtab_keys.format.stamp import read_stamp, without_stamp
+from trimtab_keys.core.order import PLAIN, Stamp
+from trimtab_keys.format import read_stamp, without_stamp
 
 AS_JAVA: Final = ("murmur2", "murmur2_random")
 """Partitioners of librdkafka that agree with the Java client's."""

@@ -29,8 +29,8 @@ from trimtab_keys.clients.ordered_producer import (
 from trimtab_keys.clients.partitioners import PolicyPartitioner
 from trimtab_keys.clients.settings import RoutingConfig, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
-from trimtab_keys.core.order.messages import PLAIN
-from trimtab_keys.format.stamp import without_stamp
+from trimtab_keys.core.order import PLAIN
+from trimtab_keys.format import without_stamp
 
 if TYPE_CHECKING:
     from kafka.cluster import ClusterMetadata

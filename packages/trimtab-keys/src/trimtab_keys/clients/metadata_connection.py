@@ -18,9 +18,8 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from trimtab_common.errors import InputError
-from trimtab_keys.core.order.messages import SearchStream
-from trimtab_keys.format import heartbeat, table
-from trimtab_keys.format.stamp import read_stamp, stamp_in
+from trimtab_keys.core.order import SearchStream
+from trimtab_keys.format import HEARTBEAT_PARTITION, TABLE_PARTITION, read_stamp, stamp_in
 
 LOG = logging.getLogger("trimtab.keys")
 SEARCH_SECONDS: Final = 30.0
@@ -186,7 +185,7 @@ class MetadataConnection:
             fetch_max_wait_ms=int(min(FETCH_SECONDS * 1000, limit / 2)),
         )
         try:
-            name = TopicPartition(self._tables_topic, table.PARTITION)
+            name = TopicPartition(self._tables_topic, TABLE_PARTITION)
             reader.assign([name])
             reader.seek_to_beginning(name)
             end = reader.end_offsets([name])[name]
@@ -217,7 +216,7 @@ class MetadataConnection:
         if self._writer is None:
             self._writer = KafkaProducer(**self._connection, linger_ms=0)
         try:
-            sent = self._writer.send(self._tables_topic, value, key, partition=heartbeat.PARTITION)
+            sent = self._writer.send(self._tables_topic, value, key, partition=HEARTBEAT_PARTITION)
         except ValueError as error:
             # The partition was just added, and the client would ask again in five minutes.
             self._writer.close(timeout=0)

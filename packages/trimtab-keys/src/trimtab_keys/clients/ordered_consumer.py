@@ -19,11 +19,11 @@ from trimtab_keys.clients.checkpoints import CheckpointStore, mark_name
 from trimtab_keys.clients.metadata_connection import MetadataConnection
 from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config
 from trimtab_keys.clients.table_router import TableFollower
-from trimtab_keys.core.hashes import Hashes
-from trimtab_keys.core.order.messages import (
+from trimtab_keys.core.order import (
     PLAIN,
     CommitOffset,
     DropRecord,
+    OrderedReceiver,
     OrderedRecord,
     ProbePartition,
     ReadCheckpoint,
@@ -34,11 +34,8 @@ from trimtab_keys.core.order.messages import (
     Stamp,
     Stream,
 )
-from trimtab_keys.core.order.receiver import OrderedReceiver
-from trimtab_keys.core.routing import GROUPS
-from trimtab_keys.format.heartbeat import ClientHeartbeat
-from trimtab_keys.format.stamp import HEADER, UNSTAMPED, read_stamp, stamp_in
-from trimtab_keys.format.table import PublishedTable
+from trimtab_keys.core.routing import GROUPS, Hashes
+from trimtab_keys.format import HEADER, UNSTAMPED, ClientHeartbeat, PublishedTable, read_stamp, stamp_in
 
 LOG = logging.getLogger("trimtab.keys")
 LOG_SECONDS: Final = 60.0

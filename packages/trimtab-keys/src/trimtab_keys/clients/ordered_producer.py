@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Protocol
 
-from trimtab_keys.core.order.messages import FillGap, Flush, ReadEnds, SenderOrder, Stamp
-from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order import FillGap, Flush, OrderedSender, ReadEnds, SenderOrder, Stamp
 from trimtab_keys.core.routing import RoutingTable
-from trimtab_keys.format.stamp import HEADER, stamp_bytes
+from trimtab_keys.format import HEADER, stamp_bytes
 
 Headers = list[tuple[str, bytes]]
 

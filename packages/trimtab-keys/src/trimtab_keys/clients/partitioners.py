@@ -10,10 +10,9 @@ from typing import Protocol
 
 from trimtab_common.errors import InputError, SettingsError
 from trimtab_keys.clients.settings import LoadConfig
-from trimtab_keys.core.hashes import Hashes
 from trimtab_keys.core.load import PartitionLoadView, SentRecordCounts, TopicLoad
 from trimtab_keys.core.policies import Chance, KeyPolicy, KeyPolicyInputs, OverloadOptimisation, policy_named
-from trimtab_keys.core.routing import group_count
+from trimtab_keys.core.routing import Hashes, group_count
 
 
 class LoadSource(Protocol):

@@ -11,8 +11,8 @@ from math import isfinite
 from pathlib import Path
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.order.messages import OrderingConfig
-from trimtab_keys.format.heartbeat import EVERY_SECONDS, LONGEST_SECONDS
+from trimtab_keys.core.order import OrderingConfig
+from trimtab_keys.format import EVERY_SECONDS, LONGEST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

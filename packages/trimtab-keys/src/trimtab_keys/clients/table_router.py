@@ -22,11 +22,18 @@ from trimtab_common.errors import InputError
 from trimtab_keys.clients.metadata_connection import MetadataConnection, TopicDescription
 from trimtab_keys.clients.ordered_producer import OrderedProducer, ProducerAdapter
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.format.heartbeat import LONGEST_SECONDS, PARTITION, ClientHeartbeat, heartbeat_bytes
-from trimtab_keys.format.heartbeat import record_key as beat_key
-from trimtab_keys.format.table import PublishedTable, read_table, read_table_file
-from trimtab_keys.format.table import record_key as table_key
+from trimtab_keys.core.order import OrderedSender
+from trimtab_keys.format import (
+    HEARTBEAT_PARTITION,
+    LONGEST_SECONDS,
+    ClientHeartbeat,
+    PublishedTable,
+    heartbeat_bytes,
+    read_table,
+    read_table_file,
+)
+from trimtab_keys.format import heartbeat_record_key as beat_key
+from trimtab_keys.format import table_record_key as table_key
 
 LOG = logging.getLogger("trimtab.keys")
 TURN_SECONDS = 0.2
@@ -222,7 +229,7 @@ class TableFollower:
             self.table = data
             if not due and data.table.partitions > self.description.partitions:
                 self._refresh_topic(now)
-        if 0 < self.description.tables <= PARTITION:
+        if 0 < self.description.tables <= HEARTBEAT_PARTITION:
             return (
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
@@ -270,7 +277,7 @@ class TableFollower:
             self.trouble = why
 
     def _send_heartbeat(self) -> None:
-        if self.description is None or self.description.tables <= PARTITION:
+        if self.description is None or self.description.tables <= HEARTBEAT_PARTITION:
             return
         beat, now = self._make_heartbeat(), self._clock()
         changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)

@@ -15,7 +15,6 @@ from math import ceil
 from typing import ClassVar, Final, Protocol
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.hashes import MASK, Hashes, mix_bits, murmur2, partition_choices
 from trimtab_keys.core.load import (
     PartitionLoadView,
     by_content,
@@ -24,7 +23,15 @@ from trimtab_keys.core.load import (
     literal_consumption,
     repaired_consumption,
 )
-from trimtab_keys.core.routing import RoutingTable, group_count
+from trimtab_keys.core.routing import (
+    MASK,
+    Hashes,
+    RoutingTable,
+    group_count,
+    mix_bits,
+    murmur2,
+    partition_choices,
+)
 
 Chance = Callable[[], float]
 """Numbers in [0, 1), as of `random.Random(seed).random`."""

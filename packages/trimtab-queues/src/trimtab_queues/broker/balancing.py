@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from trimtab_queues.broker.backend import Backend, QueuesCounts
-from trimtab_queues.broker.envelope import MICROSECONDS
+from trimtab_queues.broker.backend import MICROSECONDS, Backend, QueuesCounts
 from trimtab_queues.core.scheduling import (
     HANG_SECONDS,
     Effect,
@@ -19,10 +18,10 @@ from trimtab_queues.core.scheduling import (
     QueuesObserved,
     ResumeQueue,
     SchedulerState,
+    SchedulingSettings,
     WorkerProgress,
     handle,
 )
-from trimtab_queues.core.settings import SchedulingSettings
 
 
 def choose_waiting(

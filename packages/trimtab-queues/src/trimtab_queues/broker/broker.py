@@ -27,18 +27,21 @@ from taskiq.utils import maybe_awaitable
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_common.files import read_secret
 from trimtab_common.settings import CLUSTERS, REDIS_SCHEMES, read_unchecked
-from trimtab_queues.broker.backend import Backend, QueuesFullError, end_task, lightest
-from trimtab_queues.broker.balancing import Scheduler
-from trimtab_queues.broker.envelope import (
+from trimtab_queues.broker.backend import (
     MICROSECONDS,
     AcceptedIds,
+    Backend,
     Delivery,
     Envelope,
     MessageOrigin,
+    QueuesFullError,
+    end_task,
     envelope_of,
+    lightest,
     microseconds,
     origin_of,
 )
+from trimtab_queues.broker.balancing import Scheduler
 from trimtab_queues.broker.in_process import InProcessBackend
 from trimtab_queues.broker.listener import WorkerListener
 from trimtab_queues.broker.reporter import MetricsReporter, apply_published, exposition, own_queues, unhealthy
@@ -46,11 +49,16 @@ from trimtab_queues.core.catalogue import DispatchInputs, policy_named
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.ordering import OVERTAKE_SECONDS
 from trimtab_queues.core.policies import DispatchPolicy, LeastWorkLeft
-from trimtab_queues.core.scheduling import HANG_SECONDS
-from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.exchange import CLASSES_MAX, PublishedWeights
-from trimtab_queues.format.server import full_address, is_cluster
-from trimtab_queues.format.settings import SECTION, QueuesSettings, check_numbers
+from trimtab_queues.core.scheduling import HANG_SECONDS, SchedulingSettings
+from trimtab_queues.format.documents import (
+    CLASSES_MAX,
+    SECTION,
+    PublishedWeights,
+    QueuesSettings,
+    check_numbers,
+    full_address,
+    is_cluster,
+)
 
 
 def broker_arguments(

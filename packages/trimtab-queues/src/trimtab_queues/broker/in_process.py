@@ -11,6 +11,9 @@ from math import inf
 from time import monotonic
 
 from trimtab_queues.broker.backend import (
+    MICROSECONDS,
+    Delivery,
+    Envelope,
     QueueClaim,
     QueueCounts,
     QueueOwnershipLostError,
@@ -20,7 +23,6 @@ from trimtab_queues.broker.backend import (
     bring_up_to,
 )
 from trimtab_queues.broker.balancing import choose_waiting
-from trimtab_queues.broker.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.ordering import OVERTAKE_SECONDS, LaneClassifier, is_quick_first
 from trimtab_queues.core.scheduling import MessagesMoved, MoveMessages

@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from itertools import count
 
 from trimtab_common.errors import ConnectError
-from trimtab_queues.broker.backend import Backend, QueueOwnershipLostError
-from trimtab_queues.broker.envelope import Delivery
+from trimtab_queues.broker.backend import Backend, Delivery, QueueOwnershipLostError
 
 _log = logging.getLogger(__name__)
 

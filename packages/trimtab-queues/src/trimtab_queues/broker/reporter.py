@@ -15,13 +15,19 @@ from weakref import WeakKeyDictionary
 from taskiq import TaskiqMessage, TaskiqMiddleware, TaskiqResult
 
 from trimtab_common.errors import InputError, TrimtabError
-from trimtab_queues.broker.backend import Backend, QueueCounts, QueuesCounts, ServerCounts
-from trimtab_queues.broker.envelope import MICROSECONDS, Delivery
+from trimtab_queues.broker.backend import (
+    MICROSECONDS,
+    Backend,
+    Delivery,
+    QueueCounts,
+    QueuesCounts,
+    ServerCounts,
+)
 from trimtab_queues.core.catalogue import DispatchInputs, policy_named
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.policies import DispatchPolicy, OwnQueue
-from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.exchange import (
+from trimtab_queues.core.scheduling import SchedulingSettings
+from trimtab_queues.format.documents import (
     CLASSES_MAX,
     OTHER_CLASSES,
     WAIT_BUCKETS,

@@ -24,7 +24,7 @@ from trimtab_queues.core.policies import (
     equal_work_limits,
     least_loaded_choice,
 )
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import SchedulingSettings
 
 CENTRAL = 0
 """The queue that is for all; those of the other workers hold only what is in work."""

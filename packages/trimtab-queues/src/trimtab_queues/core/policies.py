@@ -14,8 +14,7 @@ from typing import ClassVar, Protocol
 
 from trimtab_common.errors import InputError
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.scheduling import QueueState, state_of
-from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.core.scheduling import QueueState, SchedulingSettings, state_of
 
 
 class DispatchPolicy(Protocol):

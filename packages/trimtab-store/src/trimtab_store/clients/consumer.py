@@ -9,8 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
-from trimtab_store.clients.client import StoreClient, check_name
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreClient, StoreConfig, check_name
 from trimtab_store.core.client_sessions import ConsumerSession
 from trimtab_store.core.messages import FetchResponse, OffsetCommitted, SendMessage
 

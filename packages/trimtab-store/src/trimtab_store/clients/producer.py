@@ -7,8 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from trimtab_common.errors import ConnectError, InputError
-from trimtab_store.clients.client import StoreClient
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreClient, StoreConfig
 from trimtab_store.core.client_sessions import ProducerSession
 from trimtab_store.core.messages import PAYLOAD_BYTES, MessageRecord, ProduceResponse, SendMessage
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from trimtab_store.core.lease import MastershipLease
-from trimtab_store.core.log import GroupLog
 from trimtab_store.core.messages import (
     ENTRY_BYTES,
     UNFIT,
@@ -32,6 +30,8 @@ from trimtab_store.core.messages import (
 )
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.state import GroupState
+from trimtab_store.core.stored import GroupLog
+from trimtab_store.core.token import MastershipLease
 
 
 @dataclass(slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from math import inf
 
 from trimtab_store.core.client_requests import ConsumerSessions, GroupMetrics, ProduceQueue
-from trimtab_store.core.lease import MastershipLease
-from trimtab_store.core.log import MakeLog
 from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
@@ -33,6 +31,8 @@ from trimtab_store.core.messages import (
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import NO_MASTER, GroupState
+from trimtab_store.core.stored import MakeLog
+from trimtab_store.core.token import MastershipLease
 from trimtab_store.core.transfer import IncomingTransfer, OutgoingTransfer, TransferBackoff, TransferPhase
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from trimtab_common.errors import SettingsError
 from trimtab_store.core.group import ReplicatedGroup
-from trimtab_store.core.log import STORE, ConsensusEngine
 from trimtab_store.core.messages import (
     ClientDisconnected,
     Effect,
@@ -27,7 +26,7 @@ from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import MAX_VOTERS, StoreSettings
 from trimtab_store.core.state import NO_MASTER
-from trimtab_store.core.stored import StoreLog
+from trimtab_store.core.stored import STORE, ConsensusEngine, StoreLog
 from trimtab_store.core.token import CLUSTER, MapVersions, TransferToken
 from trimtab_store.core.transfer import IncomingTransfer
 

@@ -14,7 +14,6 @@ from math import inf
 from typing import Generic, TypeVar
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.log import CatchUpRetry
 from trimtab_store.core.messages import (
     Accept,
     Accepted,
@@ -39,6 +38,7 @@ from trimtab_store.core.messages import (
     entry_bytes,
 )
 from trimtab_store.core.node_context import NodeContext
+from trimtab_store.core.stored import CatchUpRetry
 
 NO_BALLOT: Ballot = (0, -1)
 LEARNT: Ballot = (1 << 62, 0)

@@ -11,8 +11,6 @@ from enum import Enum
 from typing import Final, Protocol
 
 from trimtab_store.core.client_requests import ConsumerSessions, ProduceQueue
-from trimtab_store.core.lease import MastershipLease
-from trimtab_store.core.log import GroupLog
 from trimtab_store.core.messages import (
     ConfirmReady,
     Nonce,
@@ -25,6 +23,8 @@ from trimtab_store.core.messages import (
 )
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.state import NO_MASTER, GroupState
+from trimtab_store.core.stored import GroupLog
+from trimtab_store.core.token import MastershipLease
 
 FACTOR: Final = 8
 """By which each rest is longer than the one before it."""

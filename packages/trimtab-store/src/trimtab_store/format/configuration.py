@@ -1,4 +1,7 @@
-"""The configuration of a node process, with its TLS files and its shared secret."""
+"""The configuration of a node process, with its TLS files and its shared secret.
+
+The file of a cluster's preferred map: the node that should be master of each group.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from trimtab_common.errors import InputError, SettingsError, did_you_mean
-from trimtab_common.files import load_certificates
+from trimtab_common.files import load_certificates, write_atomically
+from trimtab_store.core.messages import MapChanged
 from trimtab_store.core.settings import StoreSettings
 
 SECRET_BYTES: Final = 16
@@ -147,7 +151,7 @@ def names_host(certificate: Mapping[str, Any] | None, host: str) -> bool:
     return False
 
 
-FORMAT: Final = "trimtab/masters-node/1"
+CONFIGURATION_FORMAT: Final = "trimtab/masters-node/1"
 STORE: Final = "store"
 """In the place of a path: the preferred map is in the store itself."""
 MAX_BATCH_BYTES: Final = 512 << 10
@@ -246,8 +250,8 @@ def read_configuration(path: Path) -> NodeConfiguration:
         found = msgspec.json.decode(data, type=NodeConfiguration)
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
-    if found.format != FORMAT:
-        raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
+    if found.format != CONFIGURATION_FORMAT:
+        raise InputError(f"{path} has format {found.format!r}, expected {CONFIGURATION_FORMAT!r}")
     for address in (*found.addresses, *found.etcd):
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
@@ -272,7 +276,7 @@ def read_configuration(path: Path) -> NodeConfiguration:
 
 def _reject_unknown(path: Path, values: object) -> None:
     """A key that nobody reads was meant for something; another format may have others."""
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
+    if not isinstance(values, dict) or values.get("format") != CONFIGURATION_FORMAT:
         return
     tables = (("", values, NodeConfiguration), ("settings.", values.get("settings"), StoreSettings))
     for place, table, kind in tables:
@@ -304,3 +308,104 @@ def _on_etcd(path: Path, found: NodeConfiguration) -> NodeConfiguration:
         )
     failover = max(settings.failover_seconds, ELECTIONS * found.etcd_election_seconds)
     return replace(found, settings=replace(settings, failover_seconds=failover))
+
+
+MAP_FORMAT: Final = "trimtab/masters-map/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferredMap:
+    """A version of the map.
+
+    Attributes
+    ----------
+    version
+        Higher than that of any map before it.
+    preferred
+        One node per group, or -1 for any.
+    """
+
+    format: str
+    version: int
+    preferred: list[int]
+
+
+def write_map(path: Path, observation: MapChanged) -> None:
+    """Create or replace the file atomically; errors as in `write_atomically`."""
+    found = PreferredMap(
+        format=MAP_FORMAT, version=observation.version, preferred=list(observation.preferred)
+    )
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(found), indent=1))
+
+
+def read_map(path: Path, nodes: int, groups: int) -> MapChanged:
+    """The map of a file.
+
+    Parameters
+    ----------
+    nodes, groups
+        Number of nodes and groups of the cluster.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or names unknown nodes or groups.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=PreferredMap)
+    except FileNotFoundError:
+        raise InputError(
+            f'{path} is not there, and is named as the preferred map: correct "map" in the configuration of '
+            f'the node, or write {{"format": "{MAP_FORMAT}", "version": 1, "preferred": [...]}} there, with '
+            f"a node or -1 for each of {groups} groups"
+        ) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path} cannot be read as a preferred map: {error}") from None
+    if found.format != MAP_FORMAT:
+        raise InputError(f"{path} has format {found.format!r}, expected {MAP_FORMAT!r}")
+    if len(found.preferred) != groups:
+        raise InputError(f"{path} has preferred nodes for {len(found.preferred)} groups, expected {groups}")
+    for group, node in enumerate(found.preferred):
+        if not -1 <= node < nodes:
+            raise InputError(
+                f"{path} names node {node} as preferred for group {group}, expected 0 to {nodes - 1}, or -1"
+            )
+    return MapChanged(found.version, tuple(found.preferred))
+
+
+_MISSING: Final = (-1, -1)
+"""In the place of when a file was changed, and which it is."""
+
+
+class PreferredMapFile:
+    """The file of a map, which is read again and again."""
+
+    def __init__(self, path: Path, nodes: int, groups: int) -> None:
+        self._path, self._nodes, self._groups = path, nodes, groups
+        self._polled_at: tuple[int, int] | None = None
+        self._known: MapChanged | None = None
+
+    def changed(self) -> MapChanged | None:
+        """The map if it has changed since the last call.
+
+        Raises
+        ------
+        InputError
+            As in `read_map`, or if it changed without a higher version; once for each change.
+        """
+        try:
+            stat = self._path.stat()
+            looked = stat.st_mtime_ns, stat.st_ino
+        except OSError:
+            looked = _MISSING
+        if self._polled_at == looked:
+            return None
+        self._polled_at = looked
+        found = read_map(self._path, self._nodes, self._groups)
+        if self._known is not None and found != self._known and found.version <= self._known.version:
+            raise InputError(
+                f"{self._path} has another map in version {found.version}, and version {self._known.version} "
+                "was seen: give a new map a higher version"
+            )
+        self._known = found
+        return found

@@ -40,10 +40,9 @@ from trimtab_store.core.messages import (
 )
 from trimtab_store.core.node import ENGINES, StoreNode
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.format.configuration import NodeConfiguration, read_configuration
+from trimtab_store.format.configuration import NodeConfiguration, PreferredMapFile, read_configuration
 from trimtab_store.format.log import DiskError, NodeLog
 from trimtab_store.format.peer_authentication import called
-from trimtab_store.format.preferred_map import PreferredMapFile
 from trimtab_store.format.wire import MAX_FRAME_BYTES, TornFrameError, encoded
 from trimtab_store.node.etcd import EtcdClient, EtcdLog
 from trimtab_store.node.health_monitor import HealthMonitor, RateLimitedLogger

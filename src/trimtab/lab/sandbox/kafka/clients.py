@@ -21,9 +21,9 @@ from trimtab.lab.sandbox.clients import (
 )
 from trimtab.lab.sandbox.kafka.topics import digit_texts
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
-from trimtab.lab.sandbox.log_check import ReadBackLog
 from trimtab.lab.sandbox.truth import (
     TICK_SECONDS,
+    ReadBackLog,
     RecordRun,
     RecordRuns,
     Traffic,

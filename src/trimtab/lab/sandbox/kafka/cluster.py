@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.jars.fetch import ProgressCallback, ignore_progress
+from trimtab.jars import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, make_certificate, not_serving, place_for
 from trimtab.lab.sandbox.kafka.runtime import (
     KafkaRuntime,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
 from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU

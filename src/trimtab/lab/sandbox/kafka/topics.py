@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
-from trimtab.jars.fetch import ProgressCallback, ignore_progress
+from trimtab.jars import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import SandboxError

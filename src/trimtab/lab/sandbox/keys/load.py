@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.history.keys.stream import Zipf
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.history.keys.simulation import Zipf
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.keys import worker
 from trimtab.lab.sandbox.keys.worker import TABLES, WorkerTask
@@ -24,7 +24,7 @@ from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection
 from trimtab_common.errors import ConnectError
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 
 Stream = tuple[str, bytes]
 """A run of a producer, and a key."""
@@ -97,7 +97,7 @@ class KeyedLoad:
     Attributes
     ----------
     key_distribution, names
-        Of the keys; see `trimtab.history.keys.stream`.
+        Of the keys; see `trimtab.history.keys.simulation`.
     rate
         Records a second, of all producers together.
     consumer_rate

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from trimtab.history.keys.stream import parse_zipf
+from trimtab.history.keys.simulation import parse_zipf
 from trimtab_keys.clients import aiokafka, confluent, kafka_python
 from trimtab_keys.clients.checkpoints import SqliteCheckpointStore
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 SESSION_MS = 6000
@@ -294,7 +294,7 @@ class WorkerTask:
     keys
         As many, and one that is hot: half of the records are its.
     key_distribution
-        Of keys instead, as `trimtab.history.keys.stream` reads it; empty for none.
+        Of keys instead, as `trimtab.history.keys.simulation` reads it; empty for none.
     names
         Other than 0, keys of the law have other names.
     rate

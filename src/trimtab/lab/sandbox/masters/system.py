@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, MastersSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem, command

@@ -21,11 +21,11 @@ from trimtab.lab.sandbox.clients import (
     run_client,
     send_on_time,
 )
-from trimtab.lab.sandbox.log_check import ReadBackLog
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.lab.sandbox.truth import (
     TICK_SECONDS,
     LongestPauses,
+    ReadBackLog,
     RecordRun,
     RecordRuns,
     Traffic,

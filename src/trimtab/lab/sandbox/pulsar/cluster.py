@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.jars.fetch import ProgressCallback, exclusive_lock, ignore_progress, scratch_sibling
+from trimtab.jars import ProgressCallback, exclusive_lock, ignore_progress, scratch_sibling
 from trimtab.lab.sandbox.cluster import Sandbox, make_certificate, not_serving, place_for
 from trimtab.lab.sandbox.processes import end, running
 from trimtab.lab.sandbox.pulsar.runtime import (

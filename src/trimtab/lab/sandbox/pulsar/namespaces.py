@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
-from trimtab.model.bundles.range import topic_hash
+from trimtab.model.bundles.snapshot import topic_hash
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.http import path_part, path_parts, topic_path

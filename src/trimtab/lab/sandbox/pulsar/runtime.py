@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from trimtab.files.machine import cache_folder
-from trimtab.jars.fetch import (
+from trimtab.jars import (
     Jar,
     Java,
     ProgressCallback,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces, place_unevenly
 from trimtab.lab.sandbox.pulsar.runtime import parse_settings
@@ -10,7 +10,7 @@ from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.bundles.policies import is_system_namespace
-from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.snapshot import namespace_of
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 

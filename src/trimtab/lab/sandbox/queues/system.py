@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import Final
 
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars import ProgressCallback
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import SERVER_ID, QueuesSandbox, QueuesSandboxState, queues_of
 from trimtab.lab.sandbox.systems import SandboxSystem

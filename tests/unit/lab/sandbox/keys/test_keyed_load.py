@@ -19,7 +19,7 @@ from trimtab.lab.sandbox.keys.load import (
 from trimtab.lab.sandbox.keys.worker import RateLimitedWork, WorkerTask
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.settings import KafkaConnection
-from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.order import OrderingConfig
 
 
 def test_a_bounded_consumer_takes_its_time_and_makes_up_for_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command
+from trimtab.lab.sandbox.masters.sandbox import etcd_program, member_command
 from trimtab.model.errors import SandboxError
 
 
@@ -52,7 +52,7 @@ def test_a_downloaded_etcd_is_reused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kept.mkdir(parents=True)
     program.rename(kept / "etcd")
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.lab.sandbox.masters.etcd.shutil.which", lambda name: None)
+    monkeypatch.setattr("trimtab.lab.sandbox.masters.sandbox.shutil.which", lambda name: None)
     assert etcd_program() == str(kept / "etcd")
 
 
@@ -61,7 +61,7 @@ def test_without_etcd_the_installation_command_is_printed(
 ) -> None:
     """On a machine without apt-get."""
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.lab.sandbox.masters.etcd.shutil.which", lambda name: None)
+    monkeypatch.setattr("trimtab.lab.sandbox.masters.sandbox.shutil.which", lambda name: None)
     with pytest.raises(SandboxError, match=r"install etcd 3\.4\.22 or later"):
         etcd_program()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.jars.fetch import Java
+from trimtab.jars import Java
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.pulsar.cluster import record_archives
 from trimtab.lab.sandbox.pulsar.runtime import PulsarRuntime

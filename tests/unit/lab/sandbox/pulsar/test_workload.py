@@ -13,7 +13,7 @@ from trimtab.lab.sandbox.pulsar.workload import (
     skewed,
     workload_from_json,
 )
-from trimtab.model.bundles.range import topic_hash
+from trimtab.model.bundles.snapshot import topic_hash
 from trimtab.model.errors import SandboxError
 
 

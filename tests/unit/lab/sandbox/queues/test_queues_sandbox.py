@@ -11,7 +11,7 @@ from trimtab.lab.sandbox.queues import program, sandbox
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, QueuesSandboxState, queues_of
 from trimtab.lab.sandbox.state import decode, encode
 from trimtab.model.errors import SandboxError
-from trimtab_queues.format.exchange import ProcessReport
+from trimtab_queues.format.documents import ProcessReport
 
 
 def declared(folder: Path, workers: int = 2) -> QueuesSandboxState:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulated_clusters.state import cut
-from trimtab.model.bundles.range import BundleRange
+from trimtab.model.bundles.snapshot import BundleRange
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.splits import (
     MEBIBYTE,

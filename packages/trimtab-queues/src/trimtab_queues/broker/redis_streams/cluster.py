@@ -16,6 +16,8 @@ from redis.crc import key_slot
 
 from trimtab_common.errors import InputError
 from trimtab_queues.broker.backend import (
+    Delivery,
+    Envelope,
     QueueClaim,
     QueueCounts,
     QueuesCounts,
@@ -24,7 +26,6 @@ from trimtab_queues.broker.backend import (
     bring_up_to,
     lightest,
 )
-from trimtab_queues.broker.envelope import Delivery, Envelope
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
 from trimtab_queues.core.ledger import QueueLedger
 from trimtab_queues.core.ordering import LaneClassifier

@@ -1,1 +1,0 @@
-"""Formats of routing tables, stamps in record headers, and heartbeats of clients."""

@@ -1,1 +1,0 @@
-"""Executions of the balancer `queues`: publishing weights and settings."""

@@ -1,1 +1,0 @@
-"""The balancer `replicas`: a snapshot of Kafka's replicas as an event for decisions."""

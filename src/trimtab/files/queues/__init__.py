@@ -1,1 +1,0 @@
-"""Reports of queues, weights that are published for them, snapshots and plans in files."""

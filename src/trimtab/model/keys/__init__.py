@@ -1,1 +1,0 @@
-"""The balancer `keys`: record keys over the partitions of a topic."""

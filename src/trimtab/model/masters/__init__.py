@@ -1,1 +1,0 @@
-"""Values of the balancer `masters`: masterships of groups at a moment, and plans of who is to be master."""

@@ -1,1 +1,0 @@
-"""Values of the balancer `queues`: queues and classes at a moment, and plans of what to publish."""

@@ -1,1 +1,0 @@
-"""Planners of the balancer `queues`: weights to publish, and predicted actions of the scheduler."""

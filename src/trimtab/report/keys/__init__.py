@@ -1,1 +1,0 @@
-"""Texts and pictures of the balancer `keys`."""
