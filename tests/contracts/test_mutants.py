@@ -21,7 +21,7 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     "arguments",
     [
         pytest.param(CORE, marks=pytest.mark.long),  # the next one shows the same of others
-        pytest.param(("--quick", "--rotation", "10"), marks=pytest.mark.timeout(1800)),
+        pytest.param(("--quick", "--rotation", "20"), marks=pytest.mark.timeout(1800)),
         pytest.param(("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))),
     ],
     ids=["role_aware", "quick", "slow"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.demos import read_result, require_levelled, start_demo, told_by
+from support.demo_runs import read_result, require_levelled, start_demo, told_by
 from trimtab.model.replicas.settings import RESOURCES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]

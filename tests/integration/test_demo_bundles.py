@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.demos import read_result, require_levelled, start_demo, told_by
+from support.demo_runs import read_result, require_levelled, start_demo, told_by
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.demos import start_demo, told_by
+from support.demo_runs import start_demo, told_by
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 

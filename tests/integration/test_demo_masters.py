@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demos.masters import GROUPS, NODES, VICTIM
-from support.demos import read_result, start_demo, told_by
+from support.demo_runs import read_result, start_demo, told_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 

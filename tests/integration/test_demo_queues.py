@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.demos import read_result, start_demo, told_by
+from support.demo_runs import read_result, start_demo, told_by
 from support.installations import runtime
 
 pytestmark = pytest.mark.timeout(900)

@@ -136,6 +136,7 @@ def test_a_password_and_an_authority_are_used_and_required(tmp_path: Path) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_page_works_as_written_and_weights_can_be_reverted(somebody: Somebody) -> None:
     """Sampled, through Spark, planned, published, taken up by all; an older plan takes it back; a kill."""

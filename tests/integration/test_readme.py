@@ -164,6 +164,7 @@ def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.pulsar
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: SandboxLoad, tmp_path: Path) -> None:
     """From the first status to the last line, with measures by the clients of the owning brokers."""

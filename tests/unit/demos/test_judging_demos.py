@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.demos import ATTEMPTS, require_levelled
+from support.demo_runs import ATTEMPTS, require_levelled
 
 
 def result(cpu: float, out: float, *, busy: bool = False, **log: Any) -> dict[str, Any]:
