@@ -32,12 +32,9 @@ from trimtab.executions import Stopped as Stopped
 from trimtab.executions.measuring import Measurement as Measurement
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
-from trimtab.model.keys.plan import KeysPlan
-from trimtab.model.keys.snapshot import KeysSnapshot
-from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import MastersSnapshot
-from trimtab.model.queues.plan import QueuesPlan
-from trimtab.model.queues.snapshot import QueuesSnapshot
+from trimtab.model.keys import KeysPlan, KeysSnapshot
+from trimtab.model.masters import MastersPlan, MastersSnapshot
+from trimtab.model.queues import QueuesPlan, QueuesSnapshot
 from trimtab.model.replicas.plan import ReplicasPlan
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab_common.errors import TrimtabError as TrimtabError
