@@ -13,7 +13,7 @@ from trimtab.balancers.balancer import (
     System,
     setting_overrides,
 )
-from trimtab_common.settings import REDIS_SCHEMES
+from trimtab_common import REDIS_SCHEMES
 
 if TYPE_CHECKING:
     from trimtab.observe.spark.session import SessionSettings

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Final
+
+# Not in `settings`: `trimtab --help` needs the schemes, and must not load the reader of settings.
+REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://")
+"""How the address of a Redis or Valkey server begins."""
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:

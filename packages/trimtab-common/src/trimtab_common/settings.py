@@ -55,8 +55,6 @@ class SettingValue:
 
 CLUSTERS: Final = "clusters"
 """The table that has a table for each cluster."""
-REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://")
-"""How the address of a Redis or Valkey server begins."""
 Table = dict[str, "SettingValue | Table"]
 """A table of settings: each key has a value or a table of its own."""
 

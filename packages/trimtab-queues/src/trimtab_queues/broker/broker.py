@@ -24,9 +24,10 @@ from taskiq.brokers.inmemory_broker import InmemoryResultBackend
 from taskiq.receiver import Receiver
 from taskiq.utils import maybe_awaitable
 
+from trimtab_common import REDIS_SCHEMES
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_common.files import read_secret
-from trimtab_common.settings import CLUSTERS, REDIS_SCHEMES, read_unchecked
+from trimtab_common.settings import CLUSTERS, read_unchecked
 from trimtab_queues.broker.backend import (
     MICROSECONDS,
     AcceptedIds,
