@@ -5,7 +5,7 @@ from math import floor, inf
 from typing import NamedTuple
 
 from trimtab.decide.events import BrokenLimit, Observed
-from trimtab.decide.state import Retry, State, Work
+from trimtab.decide.state import Retry, Spent, State, Work
 from trimtab.decide.windows import opening_at
 from trimtab.model.policy import DAY, HOUR, Mode, Policy, Trigger
 from trimtab.model.text import bytes_text, clock_text, counted, duration_text
@@ -165,15 +165,9 @@ def _names(brokers: dict[str, float]) -> str:
 
 def planning_obstacle(state: State, policy: Policy, trigger: Trigger, now: float) -> Obstacle | None:
     """Why no plan is made for a trigger; None where one may be."""
-    for found in (
-        blind(state, policy, now),
-        outage(state, policy),
-        _foreign_work(state.observed),
-        _restarts(state, policy, trigger, now),
-        _unexplained(state),
-    ):
-        if found is not None:
-            return found
+    found = _cluster_obstacle(state, policy, trigger, now)
+    if found is not None:
+        return found
     if mode(state, policy, trigger) is Mode.ACT:
         return time_obstacle(state, policy, now) or _budget(state, policy, trigger, now)
     return None
@@ -181,19 +175,23 @@ def planning_obstacle(state: State, policy: Policy, trigger: Trigger, now: float
 
 def execution_obstacle(state: State, policy: Policy, work: Work, now: float) -> Obstacle | None:
     """Why an approved plan is not executed; None where it may be."""
-    for found in (
-        blind(state, policy, now),
-        outage(state, policy),
-        _foreign_work(state.observed),
-        _restarts(state, policy, work.trigger, now),
-        _unexplained(state),
-        time_obstacle(state, policy, now),
-        worse_obstacle(state, policy, work.trigger),
-        _budget(state, policy, work.trigger, now, work),
-    ):
-        if found is not None:
-            return found
-    return None
+    return (
+        _cluster_obstacle(state, policy, work.trigger, now)
+        or time_obstacle(state, policy, now)
+        or worse_obstacle(state, policy, work.trigger)
+        or _budget(state, policy, work.trigger, now, work)
+    )
+
+
+def _cluster_obstacle(state: State, policy: Policy, trigger: Trigger, now: float) -> Obstacle | None:
+    """What the state of the cluster forbids, for plans and for executions alike."""
+    return (
+        blind(state, policy, now)
+        or outage(state, policy)
+        or _foreign_work(state.observed)
+        or _restarts(state, policy, trigger, now)
+        or _unexplained(state)
+    )
 
 
 def mode(state: State, policy: Policy, trigger: Trigger) -> Mode:
@@ -297,7 +295,7 @@ def _budget(
     """The budget of 24 hours; an undo costs what it gives back, and is not counted."""
     if trigger is Trigger.UNDO:
         return None
-    spent = [one for one in state.spent if now - one.at < DAY and not one.is_undo]
+    spent = _spent(state, now)
     plan = None if work is None else work.plan
     limits = policy.budget
     for name, limit, used, wanted in (
@@ -320,9 +318,14 @@ def _budget(
     return None
 
 
+def _spent(state: State, now: float) -> list[Spent]:
+    """Executions of the last 24 hours that count against the budget."""
+    return [one for one in state.spent if now - one.at < DAY and not one.is_undo]
+
+
 def remaining(state: State, policy: Policy, now: float) -> Settings:
     """Settings that keep a plan within what is left of the budget of 24 hours."""
     if policy.budget.max_bytes is None:
         return ()
-    used = sum(one.bytes for one in state.spent if now - one.at < DAY and not one.is_undo)
+    used = sum(one.bytes for one in _spent(state, now))
     return (("max_bytes", max(0, policy.budget.max_bytes - used)),)

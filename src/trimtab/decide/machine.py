@@ -316,7 +316,7 @@ class _Turn:
             self._give_up(f"the execution was refused: {event.reason}", "see the differences", alert=True)
             return
         execution = work.execution if event.execution is None else event.execution
-        self._account(event, work)
+        self._account(event)
         if event.outcome is Outcome.STOPPED:
             by_service = work.stage is Stage.STOPPING
             self._work(stage=Stage.STOPPED if by_service else Stage.HELD, execution=execution)
@@ -332,7 +332,7 @@ class _Turn:
             return
         self._work(stage=Stage.SETTLING, execution=execution, can_undo=event.can_undo)
 
-    def _account(self, event: ExecutionEnded, work: Work) -> None:
+    def _account(self, event: ExecutionEnded) -> None:
         """Replace what was planned to be spent by what was."""
         if self.state.spent:
             last = replace(self.state.spent[-1], bytes=event.bytes, leader_moves=event.leader_moves)
@@ -538,10 +538,9 @@ class _Turn:
 
     def _order_plan(self, condition: Condition) -> None:
         settings = (*condition.settings, *remaining(self.state, self.policy, self.now))
-        undoes = self.state.undo[0] if condition.trigger is Trigger.UNDO else None
         if condition.trigger is Trigger.REQUEST:
             self._set(requests=self.state.requests[1:])
-        self._set(work=Work(condition.trigger, Stage.PLANNING, self.now, settings, undoes=undoes))
+        self._set(work=Work(condition.trigger, Stage.PLANNING, self.now, settings))
         self.decisions.append(MakePlan(reason=condition.reason, trigger=condition.trigger, settings=settings))
 
     def _wait_for_work(self, work: Work) -> None:

@@ -47,8 +47,6 @@ class Work:
         Number in the journal; None before the execution has begun.
     can_undo
         Whether the execution can be taken back.
-    undoes
-        The execution that this one undoes.
     """
 
     trigger: Trigger
@@ -59,7 +57,6 @@ class Work:
     approved_by: str = ""
     execution: int | None = None
     can_undo: bool = False
-    undoes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,14 +85,11 @@ class PolicyReplay:
     ----------
     plans
         Number of plans made.
-    decisions
-        By kind and trigger, how often each was made.
     """
 
     def __init__(self, policy: Policy, planner: Planner, settings: ReplicasSettings) -> None:
         self.policy, self.planner, self.settings = policy, planner, settings
         self.plans = 0
-        self.decisions: Counter[str] = Counter()
         self._state = State()
         self._now = 0.0
         self._snapshot: ReplicasSnapshot | None = None
@@ -146,9 +142,6 @@ class PolicyReplay:
             self._carry_out(one)
 
     def _carry_out(self, decision: Decision) -> None:
-        trigger = getattr(decision, "trigger", None)
-        name = type(decision).__name__ + (f" {trigger.value}" if trigger else "")
-        self.decisions[name] += 1
         match decision:
             case MakePlan(settings=settings):
                 self._make_plan(settings)
