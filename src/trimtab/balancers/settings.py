@@ -63,7 +63,7 @@ def _execution_section() -> Section[Any]:
 
 
 def _serve_section() -> Section[Any]:
-    from trimtab.files.policy import SECTION
+    from trimtab.files.serve_settings import SECTION
 
     return SECTION
 

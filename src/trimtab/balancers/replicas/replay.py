@@ -96,7 +96,7 @@ def _policies(
     """The first strategy under each policy, by name; `default` is the policy without a settings file."""
     if not values["policy"]:
         return {}
-    from trimtab.files.policy import SECTION as POLICY
+    from trimtab.files.serve_settings import SECTION as POLICY
     from trimtab.history.replicas.policy import replayed_policy
     from trimtab.history.replicas.replay import PlanningScenario
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers.settings import read_settings
-from trimtab.files.policy import SECTION
+from trimtab.files.serve_settings import SECTION
 from trimtab.model.policy import Drift, Freeze, Mode, Policy, Window
 from trimtab_common.errors import SettingsError
 
