@@ -9,10 +9,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MIN_LINES = 30
 """Lines of code: neither blank, comment, import nor docstring."""
-MODULES_MAX = 449
+MODULES_MAX = 485
 """Modules of all packages, with package files; lower it when modules are merged."""
-LINES_MAX = 62_300
-"""Lines of code of all packages together; lower it when code is deleted, raise it for a new function."""
+LINES_MAX = 68_500
+"""Lines of code of all packages together; lower it when code is deleted, raise it for a new function.
+The service may add 6,200 lines to the 62,300 before it."""
 UNEXPLAINED_MAX = 9
 """Modules below `MIN_LINES` that `REASONS` does not name; lower it when modules are merged."""
 READ_AT_START = "sections of all balancers are read at each start, plans and snapshots are not"

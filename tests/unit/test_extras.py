@@ -63,7 +63,7 @@ def test_later_requirements_are_checked_first(monkeypatch: pytest.MonkeyPatch) -
         require("plot")
     assert set(EXTRAS.values()) == {
         "delta", "keys-aiokafka", "keys-confluent", "masters-etcd", "object-store", "pandas", "plot",
-        "pulsar", "queues-server", "spark",
+        "pulsar", "queues-server", "serve", "spark",
     }  # fmt: skip
 
 

@@ -161,8 +161,8 @@ class DecisionRecord(Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     kind
-        `wait`, `make_plan`, `propose`, `withdraw`, `execute`, `resume`, `stop`, `measure`, `refuse`, `notify`,
-        or an event: `measured`, `approved`, `rejected`, `paused`, `resumed`, `started`, `ended`,
+        `wait`, `make_plan`, `propose`, `withdraw`, `execute`, `resume`, `stop`, `measure`, `refuse` or
+        `notify`; or an event: `measured`, `approved`, `rejected`, `paused`, `resumed`, `started`, `ended`,
         `leadership`.
     digest, execution
         The plan and the execution that it is about.

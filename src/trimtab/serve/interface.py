@@ -45,17 +45,17 @@ class ServiceInterface(Protocol):
 
     @property
     def settings(self) -> ServeSettings:
-        """Settings in force."""
+        """The settings that are in force."""
 
     @property
     def instance(self) -> str:
-        """Name of this instance."""
+        """Name of this instance, as leases have it."""
 
     def targets(self) -> Sequence[TargetStatus]:
         """All balancers of all clusters."""
 
     def target(self, cluster: str, balancer: str) -> TargetDetail:
-        """One of them, with its brokers."""
+        """One balancer of one cluster, with its brokers."""
 
     def loads(self, cluster: str, balancer: str, since: float, max_points: int) -> LoadSeries:
         """Load since an instant, thinned to at most `max_points` instants."""
@@ -64,7 +64,7 @@ class ServiceInterface(Protocol):
         """A plan from the newest snapshot with these settings (`drain`, `epsilon`, …); changes nothing."""
 
     def plans(self, cluster: str | None = None, limit: int = 50) -> Sequence[PlanRecord]:
-        """Plans, newest first."""
+        """Plans that the service holds, newest first."""
 
     def plan(self, digest: str) -> PlanRecord:
         """One of them; a prefix of at least 8 characters is enough where it is unique."""
@@ -79,10 +79,10 @@ class ServiceInterface(Protocol):
         """Approve and execute a plan, within budgets and windows; the digest is the approval."""
 
     def approve(self, digest: str, by: str) -> PlanRecord:
-        """Approve the plan on offer."""
+        """Approve the plan that is on offer."""
 
     def reject(self, digest: str, by: str, note: str = "") -> PlanRecord:
-        """Reject the plan on offer."""
+        """Reject the plan that is on offer."""
 
     def pause(self, cluster: str, balancer: str, by: str, reason: str, until: float | None) -> TargetStatus:
         """Pause all executions of a target; a running one stops."""
@@ -91,10 +91,10 @@ class ServiceInterface(Protocol):
         """End the pause, and lift the limits that the service has put on its triggers."""
 
     def executions(self, cluster: str | None = None, limit: int = 50) -> Sequence[ExecutionRecord]:
-        """Executions, newest first."""
+        """Executions of the service, newest first."""
 
     def execution(self, cluster: str, number: int) -> ExecutionDetail:
-        """One of them, with its steps."""
+        """One execution, with all its steps."""
 
     def end_execution(
         self, cluster: str, number: int, how: Literal["stop", "cancel"], by: str
@@ -102,7 +102,7 @@ class ServiceInterface(Protocol):
         """Stop an execution after the steps under way, or cancel it."""
 
     def resume_execution(self, cluster: str, number: int, by: str) -> ExecutionRecord:
-        """Continue a stopped execution."""
+        """Continue an execution that was stopped."""
 
     def set_throttle(self, cluster: str, number: int, bytes_per_second: float, by: str) -> ExecutionRecord:
         """Change the throttle of an execution that runs."""
