@@ -216,10 +216,6 @@ def engines(
             run_batch(session, lake, settings)
         finally:
             stages.STAGES = WHOLE
-        if same_job:
-            kept = {name: lake.table(name) for name in KEYS}
-            for name, table in kept.items():
-                pyarrow.parquet.write_table(table, scratch / f"spark-{name}.parquet")
 
     def spark_stream() -> None:
         other = Lake(scratch / "stream", REPLICAS)
@@ -257,20 +253,28 @@ def alternate(
     return wall, cpu
 
 
+def tables_of(lake: Lake, scratch: Path) -> dict[str, dict[str, pyarrow.Table]]:
+    """The tables that each engine of a batch made in its last turn, by the name of the engine."""
+    return {
+        "spark": {name: lake.table(name) for name in KEYS},
+        **{
+            engine: {name: pyarrow.parquet.read_table(scratch / engine / f"{name}.parquet") for name in KEYS}
+            for engine in ("duckdb", "polars")
+        },
+    }
+
+
 def check(lake: Lake, scratch: Path) -> None:
     """Fail unless all engines, and the stream, made the same tables."""
-    spark = {name: pyarrow.parquet.read_table(scratch / f"spark-{name}.parquet") for name in KEYS}
+    tables = tables_of(lake, scratch)
     stream = Lake(scratch / "stream", REPLICAS)
-    others = {
-        "duckdb": {name: pyarrow.parquet.read_table(scratch / "duckdb" / f"{name}.parquet") for name in KEYS},
-        "polars": {name: pyarrow.parquet.read_table(scratch / "polars" / f"{name}.parquet") for name in KEYS},
-        "stream": {name: stream.table(name) for name in KEYS},
-    }
-    for engine, tables in others.items():
-        found = difference(spark, tables)
+    tables["stream"] = {name: stream.table(name) for name in KEYS}
+    spark = tables.pop("spark")
+    for engine, made in tables.items():
+        found = difference(spark, made)
         if found is not None:
             raise SystemExit(f"{engine} differs from spark: {found}")
-    told("all engines and the stream made the same traffic, windows and imbalance")
+    told(f"all engines and the stream made the same {', '.join(KEYS)}")
 
 
 if __name__ == "__main__":
