@@ -8,12 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trimtab.observe.replicas.pipeline import KEYS as SAMPLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Spark alone orders sums of fractions; those of the others may differ in the last bits.
 TOLERANCE = 1e-9
 KEYS = {
+    "cleaned": SAMPLE,
+    "rates": SAMPLE,
     "growth": ("cluster", "tick", "topic", "partition"),
     "traffic": ("cluster", "tick", "topic", "partition"),
     "brokers": ("cluster", "tick", "broker"),
