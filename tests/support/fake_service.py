@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from support.plans import plan_of
+from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.serve.documents import (
     BrokerStatus,
@@ -48,8 +50,12 @@ PLAN_SETTINGS: dict[str, type | tuple[type, ...]] = {
     "drain": list,
     "demote": list,
     "add": list,
-    "fix_offline": bool,
-    "replication_factor": int,
+    "fix_offline_replicas": bool,
+    "intra_broker_only": bool,
+    "replication_factor": dict,
+    "goals": list,
+    "excluded_topics": list,
+    "excluded_brokers_for_replicas": list,
     "epsilon": (int, float),
     "theta": (int, float),
     "max_bytes": int,
@@ -57,6 +63,7 @@ PLAN_SETTINGS: dict[str, type | tuple[type, ...]] = {
 """Settings of a what-if plan, with the types that are accepted."""
 GIGABYTE = 10**9
 STEPS = 12
+MOVES = 14
 
 
 class FakeService:
@@ -480,8 +487,7 @@ class FakeService:
     def _add_plan(
         self, cluster: str, balancer: str, settings: Mapping[str, object], by: str, trigger: str, state: str
     ) -> PlanRecord:
-        document = {"form": "trimtab/plan/1", "cluster": cluster, "level": balancer, "settings": settings}
-        content = json.dumps({**document, "trigger": trigger}, indent=2, sort_keys=True).encode() + b"\n"
+        content = _plan_content(cluster, balancer, settings, trigger)
         digest = hashlib.sha256(content).hexdigest()
         if digest in self._plans:
             return self._plans[digest]
@@ -495,7 +501,7 @@ class FakeService:
             made_at=self.now,
             snapshot_taken_at="2026-11-18T09:46:40Z",
             verdict="balanced",
-            moves=14,
+            moves=MOVES,
             bytes=62 * GIGABYTE,
             leader_moves=3,
             bound_bytes=58.5 * GIGABYTE,
@@ -507,6 +513,18 @@ class FakeService:
         self._plans[digest], self._plan_bytes[digest] = made, content
         self._decide(cluster, balancer, "make_plan", "14 moves of 62 GB.", by=by, digest=digest)
         return made
+
+
+def _plan_content(cluster: str, balancer: str, settings: Mapping[str, object], trigger: str) -> bytes:
+    """A plan file; of `replicas` a real one, with eleven copies and three changes of leaders."""
+    if balancer != "replicas":
+        document = {"form": "trimtab/plan/1", "cluster": cluster, "level": balancer, "settings": settings}
+        return json.dumps({**document, "trigger": trigger}, indent=2, sort_keys=True).encode() + b"\n"
+    copies = [(f"live-{i:02}", 0, (2, 3), (4 + i % 3, 3)) for i in range(11)]
+    leaders = [(f"live-{i:02}", 0, (2, 3), (3, 2)) for i in range(11, MOVES)]
+    made = plan_of(*copies, *leaders, size=62 * GIGABYTE // 11)
+    reference = with_fields(made.snapshot, cluster=cluster)
+    return plan_bytes(with_fields(made, settings={**settings, "trigger": trigger}, snapshot=reference))
 
 
 def with_settings(service: FakeService, **fields: Any) -> FakeService:
