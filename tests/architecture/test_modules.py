@@ -23,6 +23,7 @@ REASONS = {
     "trimtab/files/bundles/settings.py": READ_AT_START,
     "trimtab/files/keys/settings.py": READ_AT_START,
     "trimtab/files/masters/settings.py": READ_AT_START,
+    "trimtab/serve/systemd.py": "the protocol of systemd, which the service and its children both speak",
 }
 """Why a module may be small; package files without code need no reason."""
 

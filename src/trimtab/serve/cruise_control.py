@@ -152,7 +152,7 @@ class _Work(NamedTuple):
     """A plan that is being made, or was made a moment ago, for a request."""
 
     call: _Call
-    begun_at: float
+    started_at: float
     plan: Future[PlanRecord]
     ended_at: list[float]
     """Empty while it is being made."""
@@ -176,7 +176,7 @@ class _Call(NamedTuple):
             raise InputError(f"{name} is {text[:40]!r}: write true or false")
         return text == "true"
 
-    def words(self, name: str) -> list[str]:
+    def listed(self, name: str) -> list[str]:
         return [one.strip() for one in self.parameters.get(name, "").split(",") if one.strip()]
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -281,7 +281,7 @@ class _Adapter:
                 "NotEnoughValidWindowsException: the lake has no snapshot yet. Run trimtab collect and "
                 "trimtab pipeline stream; two samples are enough"
             )
-        if call.name == "proposals" and (found := self._shown(call, settings)):
+        if call.name == "proposals" and (found := self._dry_run_of(call, settings)):
             return self._result(call, found, is_dry)
         work = self._begin(call, pending_id, settings, is_dry)
         wait([work.plan], self._wait_seconds)
@@ -304,11 +304,11 @@ class _Adapter:
             return self._works[task]
 
     def _make(self, call: _Call, settings: Mapping[str, object], is_dry: bool) -> PlanRecord:
-        found = None if is_dry else self._shown(call, settings)
+        found = None if is_dry else self._dry_run_of(call, settings)
         plan = found or self._service.make_plan(call.cluster, BALANCER, settings, call.by)
         return plan if is_dry else self._service.apply_plan(plan.digest, call.by)
 
-    def _shown(self, call: _Call, settings: Mapping[str, object]) -> PlanRecord | None:
+    def _dry_run_of(self, call: _Call, settings: Mapping[str, object]) -> PlanRecord | None:
         """The newest plan with these options, if nothing has become of it and it is young enough."""
         for plan in self._plans(call.cluster):
             if plan.trigger in ("what-if", "request") and _same(plan.settings, settings):
@@ -335,7 +335,7 @@ class _Adapter:
         return JSONResponse(self._optimization(call, plan), headers=headers)
 
     def _optimization(self, call: _Call, plan: PlanRecord) -> dict[str, object]:
-        """Cruise Control's `OptimizationResult` of a plan."""
+        """A plan in the form of Cruise Control (`OptimizationResult`)."""
         content = self._service.plan_bytes(plan.digest)
         document: Any = DEFAULT_BALANCER.plan().from_bytes(Path("plan of the service"), content)
         brokers, cost = call.detail.brokers, document.cost
@@ -418,7 +418,7 @@ class _Adapter:
                 "balancednessScore": SCORES.get(status.verdict, 0.0),
             },
         }
-        wanted = {one.replace("_", "") + "state" for one in call.words("substates")}
+        wanted = {one.replace("_", "") + "state" for one in call.listed("substates")}
         return {
             **{name: one for name, one in states.items() if not wanted or name.lower() in wanted},
             "version": 1,
@@ -448,9 +448,9 @@ class _Adapter:
         return None
 
     def _user_tasks(self, call: _Call) -> dict[str, object]:
-        endpoints = {one.lower() for one in call.words("endpoints")}
-        statuses = {one.lower() for one in call.words("types")}
-        clients, asked = set(call.words("client_ids")), call.words("user_task_ids")
+        endpoints = {one.lower() for one in call.listed("endpoints")}
+        statuses = {one.lower() for one in call.listed("types")}
+        clients, asked = set(call.listed("client_ids")), call.listed("user_task_ids")
         rows = [*self._tasks_of_works(call), *self._tasks_of_plans(call)]
         if asked:
             matching = {one: next((row for row, ids in rows if one in ids), None) for one in asked}
@@ -476,7 +476,7 @@ class _Adapter:
                 url = f"POST {PREFIX}/{work.call.name}?{urlencode(work.call.parameters)}"
                 status = "Active" if is_active else "CompletedWithError"
                 response = "" if error is None else json.dumps({"errorMessage": str(error), "version": 1})
-                row = _task_row(task, url, work.call.by, work.begun_at, status, response)
+                row = _task_row(task, url, work.call.by, work.started_at, status, response)
                 rows.append((row, (task,)))
         return rows
 
@@ -543,7 +543,7 @@ def plan_settings(call: _Call) -> dict[str, object]:
         settings[setting] = dict.fromkeys(
             _globs("topic", call.parameters.get("topic", "")), call.number("replication_factor")
         )
-    if goals := call.words("goals"):
+    if goals := call.listed("goals"):
         settings["goals"] = list(dict.fromkeys(map(_goal, goals)))
     if topics := call.parameters.get("excluded_topics"):
         settings["excluded_topics"] = _globs("excluded_topics", topics)
@@ -576,7 +576,7 @@ def _goal(name: str) -> str:
 
 def _brokers(call: _Call, name: str) -> list[int]:
     known = {one.name for one in call.detail.brokers}
-    wanted = call.words(name)
+    wanted = call.listed(name)
     if not wanted:
         raise InputError(f"{call.name} needs {name}: give ids of brokers, separated by commas")
     for one in wanted:
@@ -646,7 +646,7 @@ def _task_row(
 
 
 def _error(status: int, text: str, headers: Mapping[str, str]) -> Response:
-    """Cruise Control's `ErrorResponse`."""
+    """The document of an error, in the form of Cruise Control (`ErrorResponse`)."""
     return JSONResponse({"version": 1, "stackTrace": "", "errorMessage": text}, status, headers=headers)
 
 
@@ -658,7 +658,7 @@ def _in_progress(task: str) -> Response:
 
 
 def _loads(brokers: Sequence[BrokerStatus], detail: TargetDetail) -> dict[str, object]:
-    """Cruise Control's `BrokerStats`."""
+    """The loads of brokers, in the form of Cruise Control (`BrokerStats`)."""
     names = [one.resource for one in detail.status.resources]
     return {"hosts": [], "brokers": [_broker_load(one, names) for one in brokers]}
 

@@ -219,7 +219,7 @@ def test_a_plan_that_takes_long_is_answered_in_progress(service: FakeService, he
     assert (row["Status"], row["UserTaskId"]) == ("Completed", task)
 
 
-def test_a_result_that_nobody_fetches_does_not_answer_a_later_request(
+def test_a_result_without_reader_does_not_answer_a_later_request(
     service: FakeService, held: HeldPlans
 ) -> None:
     """A plan that ended in the background is used for a minute; then the request makes a new one."""
@@ -317,7 +317,7 @@ def test_every_goal_is_one_of_trimtab() -> None:
         ({"cluster": "nowhere"}, "one of orders, payments"),
     ],
 )
-def test_refusals_name_what_and_a_remedy(client: HttpCalls, parameters: Any, text: str) -> None:
+def test_an_input_error_contains_a_remedy(client: HttpCalls, parameters: Any, text: str) -> None:
     """Nothing is ignored that would change the plan."""
     assert text in fault(client, "POST", "rebalance", 400, **parameters)
 
@@ -340,7 +340,7 @@ def test_calls_without_counterpart_are_refused(client: HttpCalls, call: str) -> 
     assert REFUSED_CALLS[call] in fault(client, "POST", call, 400)
 
 
-def test_an_unknown_broker_has_the_exception_that_clients_look_for(client: HttpCalls) -> None:
+def test_an_unknown_broker_has_the_exception_that_clients_read(client: HttpCalls) -> None:
     """Strimzi reads these words."""
     text = fault(client, "POST", "remove_broker", 500, brokerid="99")
     assert "IllegalArgumentException" in text
@@ -398,7 +398,7 @@ def test_a_standby_names_the_deciding_instance() -> None:
 # ---------------------------------------------------------------- reading
 
 
-def test_state_tells_the_execution(service: FakeService, client: HttpCalls) -> None:
+def test_state_has_the_execution(service: FakeService, client: HttpCalls) -> None:
     """The executor's state has the bytes of the execution that runs, and the task that began it."""
     assert send(client, "GET", "state", substates="executor") == {
         "ExecutorState": {"state": "NO_TASK_IN_PROGRESS"},
@@ -414,7 +414,7 @@ def test_state_tells_the_execution(service: FakeService, client: HttpCalls) -> N
     assert (state["numTotalPartitionMovements"], state["numFinishedPartitionMovements"]) == (12, 6)
 
 
-def test_state_tells_what_heals_itself(client: HttpCalls) -> None:
+def test_state_has_the_kinds_that_are_healed(client: HttpCalls) -> None:
     """A kind of anomaly heals itself where the mode of its triggers is `act`."""
     state = send(client, "GET", "state", substates="anomaly_detector")["AnomalyDetectorState"]
     assert state["selfHealingEnabled"] == []

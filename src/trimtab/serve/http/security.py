@@ -304,7 +304,7 @@ class SecurityMiddleware:
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Answer one request of a client."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
