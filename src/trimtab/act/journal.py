@@ -38,6 +38,15 @@ _SCHEMA = (
 )
 
 
+ConnectDatabase = Callable[[Path], sqlite3.Connection]
+"""Opens a database, without transactions of its own."""
+
+
+def connect_database(path: Path) -> sqlite3.Connection:
+    """A connection that waits for other processes, and begins no transaction by itself."""
+    return sqlite3.connect(path, timeout=30.0, isolation_level=None)
+
+
 class Journal:
     """All executions of one state folder; many processes may read, and add requests, while one writes.
 
@@ -47,6 +56,8 @@ class Journal:
         The file; made anew where there is none.
     codecs
         Of all balancers that it may hold.
+    connect
+        Opens the database, without transactions of its own.
 
     Raises
     ------
@@ -54,12 +65,12 @@ class Journal:
         If the file is no journal, or one of another version.
     """
 
-    def __init__(self, path: Path, codecs: StateCodecs) -> None:
+    def __init__(self, path: Path, codecs: StateCodecs, connect: ConnectDatabase = connect_database) -> None:
         self.path = path
         self._codecs = codecs
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+            self._db = connect(path)
             self._open()
         except sqlite3.DatabaseError as error:
             raise ActError(
@@ -99,10 +110,10 @@ class Journal:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def create(
         self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, object]
@@ -258,6 +269,10 @@ class ExecutionStore:
         Time.
     token
         Makes a name that no other process has.
+    connect
+        Opens the database of the journal.
+    require
+        Called before each change of a cluster; it raises `ActError` where this process must not act.
     """
 
     def __init__(
@@ -267,9 +282,12 @@ class ExecutionStore:
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         token: Callable[[], str],
+        connect: ConnectDatabase = connect_database,
+        require: Callable[[], None] = lambda: None,
     ) -> None:
+        self._require = require
         self.folder = folder
-        self.journal = Journal(folder / JOURNAL_FILE, codecs)
+        self.journal = Journal(folder / JOURNAL_FILE, codecs, connect)
         self.clock = clock
         self.sleep = sleep
         self._token = token
@@ -336,7 +354,9 @@ class ExecutionStore:
 
     def _lease(self, port: ClaimPort, cluster_id: str, settings: RetryPolicy) -> Lease:
         seconds = settings.lease_seconds
-        return Lease(port, self.folder, cluster_id, seconds, self.clock, self.sleep, self._token())
+        return Lease(
+            port, self.folder, cluster_id, seconds, self.clock, self.sleep, self._token(), self._require
+        )
 
     def _require_uninterrupted(self, cluster_id: str, besides: int | None) -> None:
         for entry in self.journal.entries(cluster_id):

@@ -143,6 +143,8 @@ class Lease:
         Time.
     token
         Anything that no other holder has.
+    require
+        Called before each change of the cluster; it raises `ActError` where this process must not act.
     """
 
     def __init__(
@@ -154,7 +156,9 @@ class Lease:
         clock: Callable[[], float],
         sleep: Callable[[float], None],
         token: str,
+        require: Callable[[], None] = lambda: None,
     ) -> None:
+        self._require = require
         self._port = port
         self._folder = folder
         self._lock_file = LockFile(folder, cluster_id)
@@ -215,6 +219,7 @@ class Lease:
         ActError
             If another trimtab has taken over: nothing must be touched from then on.
         """
+        self._require()
         now = self._clock()
         if not self._stands or now - self._observed < RECHECK_SECONDS:
             return

@@ -308,6 +308,12 @@ class Balancer:
     undo
         Plan: from an executed plan, its receipt and a snapshot of now to the plan that undoes it, where the
         moves of the balancer can be undone.
+    observed
+        Decide: what decisions of a service see of a snapshot; None for its load alone.
+    parts
+        Report: the module with figures of brokers and of the largest parts, for lists of the service.
+    foreign_work
+        Act: what other programs change in the cluster now, from a connection and a clock, as a sentence.
     impact
         For operators: the setting that limits what an execution does to clients and brokers.
     make_plan
@@ -350,6 +356,9 @@ class Balancer:
     read_directly: LazyImport[Callable[..., AbstractContextManager[Any]]] | None = None
     back: LazyImport[Callable[[AnyPlan], AnyPlan]] | None = None
     undo: LazyImport[Callable[[AnyPlan, AnyReceipt, object], AnyPlan]] | None = None
+    observed: LazyImport[Callable[..., Any]] | None = None
+    parts: LazyImport[Any] | None = None
+    foreign_work: LazyImport[Callable[[Any, Callable[[], float]], str]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str
     set_help: str

@@ -68,6 +68,7 @@ COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
     "apply": (_declared("apply"), "Execute a plan in batches; it can be resumed."),
     "execution": (_declared("execution"), "List, show, resume, stop and cancel executions."),
     "measure": (_declared("measure"), "Compare the load before an execution, as predicted, and after it."),
+    "serve": (_declared("serve"), "Balance clusters without a person: observe, decide, act."),
     "replay": (_declared("replay"), "Replay recorded load with strategies and compare them."),
     **{
         one.name: (_program(f"trimtab.cli.{one.name}"), one.programs)

@@ -8,6 +8,7 @@ that help and completion import nothing heavy. Options that a balancer or a syst
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -512,6 +513,25 @@ def apply(
 ID = typer.Argument(None, help="Id of the execution; default: the newest.")
 
 
+def serve(
+    listen: str | None = typer.Option(None, "--listen", help="Address and port; default: 127.0.0.1:8230."),
+    lake: Path | None = LAKE,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+) -> None:
+    """Balance clusters without a person: observe, decide, act, and say why it waits.
+
+    The section [serve] of the settings has the policy; by default the service only proposes plans. It serves
+    an API and pages, and ends with Ctrl-C or SIGTERM. An execution that runs then goes on after its next
+    start, or on another instance with the same lake.
+    """
+    from trimtab.cli import serve as body
+
+    words = [*overrides, *([f"serve.listen={json.dumps(listen)}"] if listen is not None else [])]
+    context = command_context(lake, settings, words)
+    body.serve(context.settings, context.overrides, context.lake)
+
+
 def list_executions(as_json: bool = JSON) -> None:
     """List all executions of the state folder, newest first."""
     from trimtab.cli import execution as body
@@ -686,5 +706,6 @@ APPS: Final[dict[str, Callable[[], typer.Typer]]] = {
     "execution": _execution_app,
     "measure": lambda: _alone(measure),
     "replay": _replay_app,
+    "serve": lambda: _alone(serve),
 }
 """The commands by name. The options of a command are put together when it is called."""

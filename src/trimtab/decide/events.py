@@ -151,6 +151,14 @@ class ExecutionStarted:
     execution: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutionResumed:
+    """A person lets an execution go on that a person has stopped."""
+
+    execution: int
+    by: str
+
+
 class Outcome(StrEnum):
     """The outcome of an execution that has ended."""
 
@@ -249,6 +257,7 @@ Event = (
     | Approved
     | Rejected
     | ExecutionStarted
+    | ExecutionResumed
     | ExecutionEnded
     | EffectMeasured
     | Paused

@@ -28,6 +28,7 @@ from trimtab.decide.events import (
     Event,
     Execute,
     ExecutionEnded,
+    ExecutionResumed,
     ExecutionStarted,
     LeadershipChanged,
     MakePlan,
@@ -132,6 +133,9 @@ class _Turn:
             case ExecutionStarted(execution):
                 if self._at(Stage.STARTING):
                     self._work(stage=Stage.EXECUTING, execution=execution)
+            case ExecutionResumed(execution):
+                if self._at(Stage.HELD) and self.state.work and self.state.work.execution == execution:
+                    self._work(stage=Stage.STOPPED)
             case ExecutionEnded():
                 self._ended(event)
             case EffectMeasured(execution, effect, text):
@@ -552,7 +556,7 @@ class _Turn:
             Stage.EXECUTING: (f"execution {execution} runs", opening_at(policy, self.now).until),
             Stage.STOPPING: (f"execution {execution} ends after the steps under way", inf),
             Stage.STOPPED: (f"execution {execution} is stopped", inf),
-            Stage.HELD: (f"execution {execution} was stopped by a person; resume or cancel it", inf),
+            Stage.HELD: (f"execution {execution} was stopped by a person: resume or cancel it", inf),
             Stage.SETTLING: (
                 f"the load settles after execution {execution}",
                 since + policy.settle_seconds,

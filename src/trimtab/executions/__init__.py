@@ -39,7 +39,7 @@ from trimtab.act.executor import (
     StateCodecs,
     staleness_warnings,
 )
-from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
+from trimtab.act.journal import JOURNAL_FILE, ConnectDatabase, ExecutionStore, connect_database
 from trimtab.act.lease import ClusterBusyError
 from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, balancer_named
 from trimtab.balancers.planning import snapshot_on
@@ -140,6 +140,10 @@ class ExecutionContext:
         Receives each event, in the thread that runs the execution.
     clock, sleep
         Time.
+    connect_journal
+        Opens the database of the journal in the state folder.
+    require
+        Called before each change of the cluster; it raises `ActError` where this process must not act.
     """
 
     state_folder: Path
@@ -149,10 +153,20 @@ class ExecutionContext:
     notify: Callable[[ExecutionEvent], None] = lambda event: None
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    connect_journal: ConnectDatabase = connect_database
+    require: Callable[[], None] = lambda: None
 
     def print_progress(self, text: str) -> None:
         """Send a sentence as an event."""
         self.notify(Message(text))
+
+    @contextmanager
+    def open_store(self) -> Iterator[ExecutionStore]:
+        """The journal and leases of the state folder, as this context opens them."""
+        with open_store(
+            self.state_folder, self.clock, self.sleep, connect=self.connect_journal, require=self.require
+        ) as store:
+            yield store
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +340,7 @@ def resume(
         started = number
         context.notify(ExecutionStarted(number, entry.balancer))
 
-    with open_store(context.state_folder, context.clock, context.sleep) as store:
+    with context.open_store() as store:
         entry = chosen(store, execution)
         balancer, plan = plan_of(store, entry)
         settings = execution_settings(context.settings, balancer)
@@ -412,12 +426,23 @@ def plan_undo(
 
 @contextmanager
 def open_store(
-    folder: Path, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
+    folder: Path,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    connect: ConnectDatabase = connect_database,
+    require: Callable[[], None] = lambda: None,
 ) -> Iterator[ExecutionStore]:
     """The journal and leases of a state folder, for executions of every balancer."""
     codecs = {name: one.executor().codec for name, one in BALANCERS.items()}
     store = ExecutionStore(
-        folder, StateCodecs(codecs, DEFAULT_BALANCER.name), clock, sleep, lambda: secrets.token_hex(8)
+        folder,
+        StateCodecs(codecs, DEFAULT_BALANCER.name),
+        clock,
+        sleep,
+        lambda: secrets.token_hex(8),
+        connect,
+        require,
     )
     try:
         yield store
@@ -483,7 +508,7 @@ def _opened(plan: AnyPlan, context: ExecutionContext) -> Iterator[tuple[Executio
     balancer = balancer_named(plan.balancer, "the plan's balancer")
     connection = context.connect(balancer.system_of(plan))
     with (
-        open_store(context.state_folder, context.clock, context.sleep) as store,
+        context.open_store() as store,
         balancer.opened(plan, connection, context.clock) as port,
     ):
         yield store, port

@@ -397,7 +397,7 @@ def test_an_execution_that_a_person_stopped_stays_stopped() -> None:
     service.send(ExecutionStarted(7))
     service.send(ExecutionEnded(7, Outcome.STOPPED, 1000, 0))
     service.observe(times=20)
-    assert service.one(Wait).reason == "execution 7 was stopped by a person; resume or cancel it"
+    assert service.one(Wait).reason == "execution 7 was stopped by a person: resume or cancel it"
     service.send(ExecutionEnded(7, Outcome.CANCELLED, 1000, 0))
     assert service.state.work is not None
     assert service.state.work.stage is Stage.SETTLING

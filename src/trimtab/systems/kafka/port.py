@@ -354,3 +354,19 @@ def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterat
     """
     with open_admin(connection, request_timeout_ms=15_000) as admin:
         yield KafkaAdminPort(admin, clock)
+
+
+def foreign_work(connection: KafkaConnection, clock: Callable[[], float]) -> str:
+    """The reassignments in progress as a sentence; empty where there is none.
+
+    Raises
+    ------
+    ConnectError
+        If the cluster cannot be reached.
+    """
+    with open_port(connection, clock) as port:
+        found = port.observe([], [], wide=False).reassignments
+    if not found:
+        return ""
+    first = min(found)
+    return f"{len(found)} partitions are being reassigned, {first.topic}-{first.partition} among them"

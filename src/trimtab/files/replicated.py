@@ -1,0 +1,238 @@
+"""SQLite databases whose transactions lie in a lake too, so that another machine can go on with them.
+
+The lake holds a folder of numbered documents: each has the statements of one transaction. A transaction is
+added there first and committed locally afterwards. A number can be taken only once, so that of two writers
+one is refused before its transaction has any effect. The local files are a copy: `LakeLog.follow` brings
+them up to date, on a reader that waits as well as on a new writer.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.files.store import Location, create
+from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
+from trimtab_common.errors import TrimtabError
+
+CHECKPOINT_DOCUMENTS: Final = 256
+"""Documents after which the writer stores whole databases, and removes the documents before."""
+_ALL: Final = 1 << 62
+
+Statement = tuple[str, list[Any]]
+"""SQL with its parameters; text, numbers and null only."""
+
+
+class WriterReplacedError(TrimtabError):
+    """Another process has added to the log, or this process may not write now: nothing was changed."""
+
+
+class LakeLog:
+    """The log of several databases, by file name without suffix.
+
+    Parameters
+    ----------
+    folder
+        Of the log, on this machine or in an object store.
+    local
+        Folder of the local databases.
+    names
+        Names of the databases; `NAME.sqlite` is the file of each.
+    """
+
+    def __init__(self, folder: Location, local: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._documents = VersionedDocuments(folder, retained=_ALL)
+        self._local = local
+        self._names = tuple(names)
+        self._lock = threading.RLock()
+        self._number = 0
+        self._require: Callable[[], None] | None = None
+
+    @property
+    def number(self) -> int:
+        """Number of the newest document that the local databases contain."""
+        return self._number
+
+    def restore(self) -> None:
+        """Make the local databases from the newest checkpoint; no connection to them may be open.
+
+        Without a checkpoint the local databases are removed: the log is the truth.
+        """
+        with self._lock:
+            checkpoint = self._newest_checkpoint()
+            self._local.mkdir(parents=True, exist_ok=True)
+            for name in self._names:
+                for suffix in ("", "-wal", "-shm"):
+                    self.path(name).with_name(f"{name}.sqlite{suffix}").unlink(missing_ok=True)
+            self._number = 0
+            if checkpoint is not None:
+                number, databases = checkpoint
+                for name, content in databases.items():
+                    self.path(name).write_bytes(content)
+                self._number = number
+
+    def path(self, name: str) -> Path:
+        """The local file of a database."""
+        return self._local / f"{name}.sqlite"
+
+    def follow(self) -> int:
+        """Apply documents that others have added to the local databases; returns how many.
+
+        The databases must have their tables already.
+
+        Raises
+        ------
+        WriterReplacedError
+            If documents are missing because this process has not looked for long: `restore` first.
+        """
+        with self._lock:
+            numbers = [one for one in self._numbers() if one > self._number]
+            for number in numbers:
+                if number != self._number + 1:
+                    raise WriterReplacedError(
+                        f"{self._folder}: document {self._number + 1} is missing, and {number} is there"
+                    )
+                self._apply(json.loads(self._documents.path(number).read_bytes()))
+                self._number = number
+            return len(numbers)
+
+    def _apply(self, document: Mapping[str, Any]) -> None:
+        if document["database"] not in self._names:
+            return
+        with closing(sqlite3.connect(self.path(document["database"]), timeout=30.0)) as db, db:
+            for sql, parameters in document["statements"]:
+                db.execute(sql, parameters)
+
+    @contextmanager
+    def writing(self, require: Callable[[], None], by: str) -> Iterator[None]:
+        """Write from this process alone: earlier writers are refused from now on.
+
+        Parameters
+        ----------
+        require
+            Called before each transaction; it raises where this process has lost its lease.
+        by
+            Name of this process.
+
+        Raises
+        ------
+        WriterReplacedError
+            If another process becomes the writer at the same time.
+        """
+        with self._lock:
+            self.follow()
+            self._require = require
+        try:
+            self.append("", [], by)
+            yield
+        finally:
+            self._require = None
+
+    def append(self, database: str, statements: list[Statement], by: str = "") -> None:
+        """Add a transaction to the log, before it is committed.
+
+        Raises
+        ------
+        WriterReplacedError
+            If this process is not the writer.
+        """
+        with self._lock:
+            if self._require is None:
+                raise WriterReplacedError(f"{self._folder}: this instance does not decide")
+            self._require()
+            content = {"database": database, "statements": statements, **({"by": by} if by else {})}
+            try:
+                self._documents.add(self._number + 1, json.dumps(content).encode())
+            except VersionConflictError:
+                self._require = None
+                raise WriterReplacedError(f"{self._folder}: another instance has taken over") from None
+            self._number += 1
+
+    def checkpoint_if_due(self) -> bool:
+        """Store whole databases once there are many documents, and remove the documents before."""
+        with self._lock:
+            numbers = [one for one in self._numbers() if one <= self._number]
+            if self._require is None or len(numbers) < CHECKPOINT_DOCUMENTS:
+                return False
+            databases = {name: base64.b85encode(self._image(name)).decode() for name in self._names}
+            content = gzip.compress(json.dumps(databases).encode(), mtime=0)
+            with suppress(FileExistsError):
+                create(self._folder / f"checkpoint-{self._number:020d}", content)
+            # The newest document stays: writers and readers find their place by it.
+            for old in self._checkpoints()[:-2]:
+                (self._folder / f"checkpoint-{old:020d}").unlink(missing_ok=True)
+            for old in numbers[:-1]:
+                self._documents.path(old).unlink(missing_ok=True)
+            return True
+
+    def connect(self, path: Path) -> sqlite3.Connection:
+        """A connection to one of the databases whose transactions are added to the log."""
+        return _LoggedConnection(path, partial(self.append, path.stem))
+
+    def _image(self, name: str) -> bytes:
+        image = self._local / f".{name}.image"
+        image.unlink(missing_ok=True)
+        with closing(sqlite3.connect(self.path(name), timeout=30.0)) as db:
+            db.execute("VACUUM INTO ?", (str(image),))
+        content = image.read_bytes()
+        image.unlink()
+        return content
+
+    def _names_in_folder(self) -> list[str]:
+        try:
+            return [path.name for path in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def _numbers(self) -> list[int]:
+        names = (name.removesuffix(".json") for name in self._names_in_folder() if name.endswith(".json"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _checkpoints(self) -> list[int]:
+        names = self._names_in_folder()
+        return sorted(int(name.partition("-")[2]) for name in names if name.startswith("checkpoint-"))
+
+    def _newest_checkpoint(self) -> tuple[int, dict[str, bytes]] | None:
+        while numbers := self._checkpoints():
+            with suppress(FileNotFoundError):
+                content = (self._folder / f"checkpoint-{numbers[-1]:020d}").read_bytes()
+                databases = json.loads(gzip.decompress(content))
+                return numbers[-1], {name: base64.b85decode(text) for name, text in databases.items()}
+        return None
+
+
+class _LoggedConnection(sqlite3.Connection):
+    """A connection that adds the statements of each transaction to a log before it commits them."""
+
+    def __init__(self, path: Path, append: Callable[[list[Statement]], None]) -> None:
+        super().__init__(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+        self._append = append
+        self._statements: list[Statement] = []
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Execute a statement; a `COMMIT` adds the transaction to the log first."""
+        word = sql.lstrip()[:8].upper()
+        if word.startswith("COMMIT") and self._statements:
+            self._append(self._statements)
+        if word.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
+            self._statements = []
+        cursor = super().execute(sql, parameters)
+        if word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+            self._statements.append((sql, list(parameters)))
+        return cursor
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """Execute a statement for each row of parameters."""
+        rows = [list(row) for row in parameters]
+        cursor = super().executemany(sql, rows)
+        self._statements += [(sql, row) for row in rows]
+        return cursor

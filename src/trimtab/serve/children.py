@@ -1,0 +1,128 @@
+"""The child processes of a service: a collector for each cluster, and the stream of the pipeline.
+
+A child that ends is started again after a pause that grows. Its death is a finding, not an outage: decisions
+wait until snapshots arrive again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.serve.documents import Finding
+
+LOG = logging.getLogger("trimtab.serve")
+PAUSES_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Pauses before a child is started again; the last one repeats."""
+HEALTHY_SECONDS: Final = 60.0
+"""A child that ran for so long is started again after the first pause."""
+END_SECONDS: Final = 5.0
+"""Time that children get to end by themselves."""
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass
+class Child:
+    """A command that runs as long as the service does.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    command
+        Words after `trimtab`.
+    restarts
+        Number of starts after the first.
+    """
+
+    name: str
+    command: Sequence[str]
+    restarts: int = 0
+    last_exit: str = ""
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+
+class Children:
+    """Starts children, and starts them again when they end.
+
+    Parameters
+    ----------
+    children
+        Commands of trimtab.
+    """
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self.children = tuple(children)
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._keep, args=(one,), name=one.name, daemon=True) for one in children
+        ]
+
+    def start(self) -> None:
+        """Start all children, each kept by a thread."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all children: SIGTERM, and SIGKILL where that does not help."""
+        self._over.set()
+        for child in self.children:
+            if child.process is not None and child.process.poll() is None:
+                child.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + END_SECONDS
+        for child in self.children:
+            if child.process is not None:
+                try:
+                    child.process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    child.process.kill()
+
+    def findings(self) -> list[Finding]:
+        """The children that do not run now."""
+        return [
+            Finding(
+                subject=one.name,
+                text=f"{one.name} ended ({one.last_exit}); it starts again, {one.restarts} restarts so far",
+                remedy="see its messages in the log of the service",
+            )
+            for one in self.children
+            if one.last_exit and (one.process is None or one.process.poll() is not None)
+        ]
+
+    def _keep(self, child: Child) -> None:
+        failures = 0
+        while not self._over.is_set():
+            begun = time.monotonic()
+            LOG.info("%s starts: trimtab %s", child.name, " ".join(child.command))
+            child.process = subprocess.Popen(
+                [sys.executable, "-m", "trimtab", *child.command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                preexec_fn=_end_with_parent,
+            )
+            code = child.process.wait()
+            if self._over.is_set():
+                return
+            failures = 0 if time.monotonic() - begun >= HEALTHY_SECONDS else failures
+            child.last_exit = f"signal {-code}" if code < 0 else f"exit code {code}"
+            pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
+            LOG.warning("%s ended (%s); it starts again in %g s", child.name, child.last_exit, pause)
+            failures += 1
+            child.restarts += 1
+            self._over.wait(pause)
+
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end the child when the service is killed: nobody else would."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

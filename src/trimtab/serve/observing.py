@@ -1,0 +1,203 @@
+"""What the service observes: the newest snapshot of a lake, and other work in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trimtab.balancers import Balancer
+from trimtab.balancers.clusters import Cluster
+from trimtab.decide.events import BrokenLimit, BrokerObservation, Observed
+from trimtab.executions import PreparedExecution, Refused
+from trimtab.files.store import Location
+from trimtab.model.goals import GoalStatus, goal_status
+from trimtab.observe.lake.lake import Lake
+from trimtab.serve.documents import BrokerStatus, LargestPart, ResourceStatus
+
+if TYPE_CHECKING:
+    from trimtab.model.load import Imbalance
+
+MAX_LARGEST: Final = 200
+"""Largest partitions that the service shows of a target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """A snapshot as the service has read it.
+
+    Attributes
+    ----------
+    folder
+        Where it lies; tells whether a newer one has come.
+    event
+        What decisions need of it.
+    goals
+        Load and missed goals, by the settings of the balancer.
+    """
+
+    balancer: Balancer
+    folder: Path
+    event: Observed
+    snapshot: Any
+    goals: GoalStatus
+    resources: tuple[ResourceStatus, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`above_limit`, `unbalanced` or `balanced`."""
+        if self.event.broken_limits:
+            return "above_limit"
+        missed = bool(self.goals.violations) or any(one.violations() for one in self.goals.secondary_goals)
+        return "unbalanced" if missed else "balanced"
+
+
+def observation_of(
+    balancer: Balancer, cluster: Cluster, lake: Location, settings: Any, before: Observation | None
+) -> Observation:
+    """The newest snapshot of a cluster; `before` where it is the newest still.
+
+    Raises
+    ------
+    TrimtabError
+        If the lake cannot be read, or has no snapshot of the cluster.
+    """
+    folder = Lake(lake, balancer.pipeline()).newest_snapshot(cluster.id)
+    if before is not None and before.folder == folder:
+        return before
+    snapshot = balancer.snapshot().read(folder)
+    goals = goal_status(snapshot, settings)
+    taken_at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
+    return Observation(
+        balancer=balancer,
+        folder=folder,
+        event=_event(balancer, snapshot, settings, goals, taken_at),
+        snapshot=snapshot,
+        goals=goals,
+        resources=_resources(snapshot, goals),
+    )
+
+
+def _event(balancer: Balancer, snapshot: Any, settings: Any, goals: GoalStatus, taken_at: float) -> Observed:
+    if balancer.observed is not None:
+        found: Observed = balancer.observed()(snapshot, settings, taken_at, {})
+        return found
+    measured = snapshot.imbalance()
+    deviation = np.where(_is_used(measured, goals), measured.deviation, 0.0)
+    row, place = np.unravel_index(int(deviation.argmax()), deviation.shape)
+    names = snapshot.row_names
+    theta = np.broadcast_to(np.asarray(goals.goals.theta, dtype=float), (len(measured.resources),))
+    broken = []
+    for at, resource in enumerate(measured.resources):
+        busiest = int(measured.usage[:, at].argmax())
+        if measured.usage[busiest, at] > theta[at]:
+            usage = float(measured.usage[busiest, at])
+            broken.append(BrokenLimit(resource, str(names[busiest]), usage, float(theta[at])))
+    return Observed(
+        taken_at=taken_at,
+        coverage=float(getattr(snapshot.quality, "valid_share", 1.0)),
+        brokers=tuple(
+            BrokerObservation(str(name), str(name), bool(counted.any()), 0)
+            for name, counted in zip(names, measured.counted, strict=True)
+        ),
+        worst_deviation=float(deviation[row, place]),
+        worst_resource=measured.resources[int(place)],
+        worst_broker=str(names[int(row)]),
+        limits=tuple(zip(measured.resources, map(float, theta), strict=True)),
+        broken_limits=tuple(broken),
+    )
+
+
+def _is_used(measured: Imbalance, goals: GoalStatus) -> Any:
+    return np.isfinite(measured.mean) & ~(measured.mean < goals.goals.idle)
+
+
+def _resources(snapshot: Any, goals: GoalStatus) -> tuple[ResourceStatus, ...]:
+    measured, names = snapshot.imbalance(), snapshot.row_names
+    theta = np.broadcast_to(np.asarray(goals.goals.theta, dtype=float), (len(measured.resources),))
+    found = []
+    for at, resource in enumerate(measured.resources):
+        busiest, farthest = int(measured.usage[:, at].argmax()), int(measured.deviation[:, at].argmax())
+        is_nominal = resource in goals.nominal
+        found.append(
+            ResourceStatus(
+                resource=resource,
+                mean=None if is_nominal else known(measured.mean[at]),
+                peak=None if is_nominal else known(measured.peak_usage[at]),
+                peak_broker=str(names[busiest]),
+                deviation=known(measured.worst_deviation[at]),
+                deviation_broker=str(names[farthest]),
+                limit=None if is_nominal else known(theta[at]),
+            )
+        )
+    return tuple(found)
+
+
+def known(value: float) -> float | None:
+    """A figure, or None where it is not finite."""
+    return float(value) if np.isfinite(value) else None
+
+
+def broker_rows(observation: Observation) -> tuple[BrokerStatus, ...]:
+    """Every broker of a snapshot, with its load by resource."""
+    snapshot, measured = observation.snapshot, observation.snapshot.imbalance()
+    brokers = {one.name: one for one in observation.event.brokers}
+    parts = observation.balancer.parts
+    leaders, stored = parts().leaders_and_bytes(snapshot) if parts is not None else ((), ())
+    rows = []
+    for row, name in enumerate(map(str, snapshot.row_names)):
+        one = brokers.get(name)
+        shown = measured.counted[row]
+        rows.append(
+            BrokerStatus(
+                name=name,
+                rack="" if one is None or one.rack == name else one.rack,
+                is_online=one is not None and one.alive,
+                replicas=0 if one is None else one.replicas,
+                leaders=int(leaders[row]) if len(leaders) else 0,
+                bytes_stored=float(stored[row]) if len(stored) else None,
+                usage=tuple(
+                    known(v) if ok else None for v, ok in zip(measured.usage[row], shown, strict=True)
+                ),
+                deviation=tuple(
+                    known(v) if ok else None for v, ok in zip(measured.deviation[row], shown, strict=True)
+                ),
+            )
+        )
+    return tuple(rows)
+
+
+def largest_parts(observation: Observation) -> tuple[LargestPart, ...]:
+    """The largest partitions, or what else the balancer moves, as far as it tells."""
+    parts = observation.balancer.parts
+    if parts is None:
+        return ()
+    rows = parts().largest(observation.snapshot, MAX_LARGEST)
+    return tuple(
+        LargestPart(name=name, leader=leader, brokers=brokers, load=load)
+        for name, leader, brokers, load in rows
+    )
+
+
+def foreign_work(balancer: Balancer, connection: object, clock: Callable[[], float]) -> str:
+    """What another program changes in the cluster now; empty where nothing is seen.
+
+    Raises
+    ------
+    TrimtabError
+        If the cluster does not answer.
+    """
+    return "" if balancer.foreign_work is None else balancer.foreign_work()(connection, clock)
+
+
+def conflict_text(prepared: PreparedExecution | Refused) -> str:
+    """How the cluster differs from what a plan needs; empty where the plan still fits."""
+    if isinstance(prepared, Refused) and prepared.kind == "changed":
+        reasons = prepared.reasons
+        more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+        return "; ".join(reasons[:3]) + more
+    return ""

@@ -1,0 +1,659 @@
+"""One balancer of one cluster in the service: events in, decisions written down and carried out.
+
+Events come from any thread. Each is decided, and written to the journal with its decisions, before anything
+is carried out. Work that takes time runs in threads of its own and answers with an event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trimtab import executions
+from trimtab.act.control import ExecutionControl, receipt_of
+from trimtab.act.execution.state import FINAL, ExecutionStatus
+from trimtab.balancers import Balancer
+from trimtab.balancers.balancer import PlanRequest
+from trimtab.balancers.clusters import Cluster
+from trimtab.balancers.planning import planner_of, snapshot_of
+from trimtab.decide import events as ev
+from trimtab.decide.machine import decide
+from trimtab.decide.state import Stage, State
+from trimtab.executions import ExecutionContext, ExecutionOutcome
+from trimtab.files.replicated import WriterReplacedError
+from trimtab.files.serve_settings import ServeSettings
+from trimtab.files.store import Location
+from trimtab.model.errors import ObserveError
+from trimtab.model.plan import AnyPlan
+from trimtab.model.policy import Trigger
+from trimtab.serve.documents import DecisionRecord, PlanRecord
+from trimtab.serve.interface import ConflictError, UnknownError
+from trimtab.serve.journal import MeasuredEffect, ServiceJournal
+from trimtab.serve.observing import Observation, conflict_text, foreign_work, observation_of
+from trimtab_common.errors import TrimtabError
+from trimtab_common.settings import Settings
+
+if TYPE_CHECKING:
+    from trimtab.model.documents import AnyReceipt
+
+LOG = logging.getLogger("trimtab.serve")
+STORED_PLAN: Final = "plan"
+"""Setting of a request that names a plan the service holds already, by its digest."""
+APPROVED_BY: Final = "approved_by"
+"""Setting of a request whose plan is approved with the request, by that person."""
+_OWN: Final = (STORED_PLAN, APPROVED_BY)
+RETRY_SECONDS: Final = (2.0, 5.0, 10.0, 20.0, 30.0)
+"""Pauses before an interrupted execution is resumed; the last one repeats."""
+
+_OUTCOMES: Final = {
+    "finished": ev.Outcome.FINISHED,
+    "incomplete": ev.Outcome.INCOMPLETE,
+    "stopped": ev.Outcome.STOPPED,
+    "cancelled": ev.Outcome.CANCELLED,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetContext:
+    """What all targets of a service share.
+
+    Attributes
+    ----------
+    read_settings
+        The settings in force, with further overrides.
+    execution_context
+        The place of executions of a cluster; its `require` and journal are those of the service.
+    start
+        Runs a function in a thread.
+    on_decision
+        Rows that belong to a decision, in the same transaction.
+    on_replaced
+        Called where another instance decides from now on.
+    """
+
+    serve: ServeSettings
+    settings: Settings
+    read_settings: Callable[[Sequence[str]], Settings]
+    lake: Location
+    journal: ServiceJournal
+    execution_context: Callable[[Cluster], ExecutionContext]
+    on_decision: Callable[[DecisionRecord], None]
+    on_replaced: Callable[[], None]
+    start: Callable[[str, Callable[[], None]], None]
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Target:
+    """One balancer of one cluster.
+
+    Attributes
+    ----------
+    observation
+        The newest snapshot as it was read; None before the first.
+    wait
+        The last decision to wait.
+    """
+
+    def __init__(self, cluster: Cluster, balancer: Balancer, context: TargetContext) -> None:
+        assert cluster.name is not None
+        self.cluster, self.balancer, self.name = cluster, balancer, cluster.name
+        self.observation: Observation | None = None
+        self.observe_error = ""
+        self.wait = ev.Wait(reason="the first snapshot is waited for", until=inf)
+        self.progress: dict[int, str] = {}
+        self._context = context
+        self._lock = threading.RLock()
+        self._events: deque[tuple[ev.Event, str, tuple[PlanRecord, bytes] | None]] = deque()
+        self._is_deciding = False
+        self._state = State()
+        self._leads = False
+        self._control: ExecutionControl | None = None
+        self._attempts = 0
+
+    # ------------------------------------------------------------ leadership
+
+    @property
+    def state(self) -> State:
+        """The state as this instance decides by, or as the deciding instance wrote it last."""
+        with self._lock:
+            if self._leads:
+                return self._state
+        return self._context.journal.state(self.name, self.balancer.name)
+
+    def lead(self) -> None:
+        """Decide from now on: go on from the state that was written last."""
+        with self._lock:
+            self._state = self._context.journal.state(self.name, self.balancer.name)
+            self._leads = True
+            self._control, self._attempts = None, 0
+            restart = ev.Restarted() if self._state.is_leader else ev.LeadershipChanged(True)
+            work = self._state.work
+            found = None
+            if work is not None and work.stage is Stage.STARTING and work.plan is not None:
+                found = self._execution_of(work.plan.digest, work.since)
+                if found is not None:
+                    self.handle(ev.ExecutionStarted(found))
+            self.handle(restart)
+            if work is not None and work.stage is Stage.STARTING and work.plan is not None and found is None:
+                self._start("execute", lambda: self._execute(work.plan.digest if work.plan else ""))
+
+    def follow(self) -> None:
+        """Decide no longer; another instance does."""
+        with self._lock:
+            self._leads = False
+            self._events.clear()
+
+    def _execution_of(self, digest: str, since: float) -> int | None:
+        with self._executions().open_store() as store:
+            for entry in store.journal.entries():
+                if entry.facts.get("digest") == digest and entry.created_at >= since - 1.0:
+                    return entry.id
+        return None
+
+    # ------------------------------------------------------------ events
+
+    def handle(self, event: ev.Event, by: str = "", plan: tuple[PlanRecord, bytes] | None = None) -> None:
+        """Decide what follows from an event, write it down, and carry it out.
+
+        Parameters
+        ----------
+        by
+            The person or program behind the event.
+        plan
+            Record and file of the plan that `PlanMade` is about.
+        """
+        with self._lock:
+            if not self._leads:
+                return
+            self._events.append((event, by, plan))
+            if self._is_deciding:
+                return
+            self._is_deciding = True
+            try:
+                while self._events and self._leads:
+                    self._decide(*self._events.popleft())
+            finally:
+                self._is_deciding = False
+
+    def _decide(self, event: ev.Event, by: str, plan: tuple[PlanRecord, bytes] | None) -> None:
+        now = self._context.clock()
+        state, decisions = decide(self._state, event, now, self._context.serve)
+        records = [*self._event_records(event, now, by), *self._decision_records(decisions, now)]
+        if state != self._state or records:
+            journal = self._context.journal
+            try:
+                with journal.transaction():
+                    journal.write_state(self.name, self.balancer.name, state)
+                    if plan is not None:
+                        journal.add_plan(*plan)
+                    self._update_plans(event, decisions, by)
+                    for record in records:
+                        self._context.on_decision(journal.add_decision(record))
+            except WriterReplacedError as error:
+                LOG.warning("%s/%s: %s", self.name, self.balancer.name, error)
+                self.follow()
+                self._context.on_replaced()
+                return
+        self._state = state
+        for decision in decisions:
+            if isinstance(decision, ev.Wait):
+                self.wait = decision
+            else:
+                LOG.info("%s/%s: %s: %s", self.name, self.balancer.name, kind_of(decision), decision.reason)
+                self._carry_out(decision)
+
+    def _carry_out(self, decision: ev.Decision) -> None:
+        match decision:
+            case ev.MakePlan():
+                self._start("plan", lambda: self._make_plan(decision))
+            case ev.Propose(digest=digest):
+                work = self._state.work
+                approved_by = dict(work.settings).get(APPROVED_BY) if work is not None else None
+                if approved_by is not None:
+                    self._events.append((ev.Approved(digest, str(approved_by)), str(approved_by), None))
+            case ev.Execute(digest=digest):
+                self._start("execute", lambda: self._execute(digest))
+            case ev.Resume(execution=execution):
+                self._start("resume", lambda: self._resume(execution))
+            case ev.Stop():
+                if self._control is not None:
+                    self._control.stop()
+            case ev.Measure(execution=execution):
+                self._start("measure", lambda: self._measure(execution))
+
+    def _start(self, what: str, run: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                run()
+            except Exception as error:
+                LOG.exception("%s/%s: %s failed", self.name, self.balancer.name, what)
+                if what == "plan":
+                    self.handle(ev.PlanFailed(f"{type(error).__name__}: {error}"))
+                else:
+                    self._interrupted()
+
+        self._context.start(f"{what} {self.name}/{self.balancer.name}", guarded)
+
+    # ------------------------------------------------------------ observation
+
+    def look(self) -> None:
+        """Read the newest snapshot of the lake, if it is new, and tell the deciding instance."""
+        try:
+            found = observation_of(
+                self.balancer, self.cluster, self._context.lake, self._settings(), self.observation
+            )
+        except TrimtabError as error:
+            self.observe_error = str(error)
+            return
+        self.observe_error = ""
+        is_new = found is not self.observation
+        self.observation = found
+        if self._leads and (is_new or self.state.observed is None):
+            self.handle(replace(found.event, foreign_work=self._foreign_work(), conflict=self._conflict()))
+
+    def _foreign_work(self) -> str:
+        with self._lock:
+            work = self._state.work
+            if work is not None and work.stage in (Stage.STARTING, Stage.EXECUTING, Stage.STOPPING):
+                return ""
+        try:
+            return foreign_work(self.balancer, self.cluster.connection(), self._context.clock)
+        except TrimtabError as error:
+            LOG.warning("%s/%s: the cluster does not answer: %s", self.name, self.balancer.name, error)
+            return ""
+
+    def _conflict(self) -> str:
+        work = self._state.work
+        if work is None or work.stage is not Stage.PROPOSED or work.plan is None:
+            return ""
+        content = self._context.journal.plan_content(work.plan.digest)
+        return conflict_text(executions.prepare(self._plan(content), self._executions()))
+
+    # ------------------------------------------------------------ plans
+
+    def _settings(self, overrides: Sequence[str] = ()) -> Any:
+        settings = self._context.settings if not overrides else self._context.read_settings(overrides)
+        return settings.of(self.balancer.settings())
+
+    def plan_of(
+        self, settings: Mapping[str, object], trigger: str, by: str
+    ) -> tuple[PlanRecord, bytes, AnyPlan]:
+        """A plan from the newest snapshot, with settings that replace the configured ones.
+
+        Raises
+        ------
+        InputError
+            If a setting is unknown or its value does not fit.
+        TrimtabError
+            If there is no snapshot, or the planner fails.
+        """
+        wanted = {name: value for name, value in settings.items() if name not in _OWN}
+        if "undo" in wanted:
+            plan, _ = executions.plan_undo(
+                int(str(wanted["undo"])), self._executions().state_folder, self._context.lake
+            )
+        else:
+            configured = self._settings()
+            words = [
+                f"{self.balancer.name}.{name}={msgspec.json.encode(_value(name, value, configured)).decode()}"
+                for name, value in wanted.items()
+            ]
+            chosen = self._settings(words)
+            if self.balancer.make_plan is not None:
+                made = self.balancer.make_plan()(
+                    PlanRequest(
+                        snapshot=None,
+                        lake=self._context.lake,
+                        cluster=self.cluster.id,
+                        overrides=tuple(words),
+                    )
+                )
+                if made.plan is None:
+                    raise ObserveError(made.text)
+                plan = made.plan
+            else:
+                snapshot = snapshot_of(self.balancer, None, self._context.lake, self.cluster.id)
+                plan = planner_of(self.balancer, chosen.strategy)(snapshot, chosen)
+        content = self.balancer.plan().to_bytes(plan)
+        record = PlanRecord(
+            digest=hashlib.sha256(content).hexdigest(),
+            cluster=self.name,
+            balancer=self.balancer.name,
+            trigger=trigger,
+            requested_by=by,
+            settings=dict(wanted),
+            made_at=self._context.clock(),
+            snapshot_taken_at=plan.snapshot.taken_at,
+            verdict=plan.verdict.value,
+            moves=len(plan.moves),
+            bytes=int(getattr(getattr(plan, "cost", None), "bytes", 0)),
+            leader_moves=int(getattr(getattr(plan, "cost", None), "leader_moves", len(plan.moves))),
+            bound_bytes=getattr(getattr(plan, "bound", None), "bytes", None),
+            problems=tuple(one.text for one in plan.problems),
+            state="what-if",
+            state_reason="nothing changes until the plan is applied",
+            expires_at=None,
+        )
+        return record, content, plan
+
+    def _make_plan(self, decision: ev.MakePlan) -> None:
+        settings = dict(decision.settings)
+        work = self._state.work
+        by = str(settings.get(APPROVED_BY, "")) or decision.trigger.value
+        try:
+            if STORED_PLAN in settings:
+                stored = self._context.journal.plan(str(settings[STORED_PLAN]))
+                if stored is None:
+                    raise UnknownError(f"plan {settings[STORED_PLAN]} is not known")
+                record, content = stored, self._context.journal.plan_content(stored.digest)
+                plan = self._plan(content)
+            else:
+                record, content, plan = self.plan_of(settings, decision.trigger.value, by)
+        except TrimtabError as error:
+            self.handle(ev.PlanFailed(str(error)))
+            return
+        if work is not None:
+            record = msgspec.structs.replace(
+                record, trigger=decision.trigger.value, state_reason=decision.reason
+            )
+        summary = ev.PlanSummary(
+            record.digest,
+            plan.verdict,
+            record.moves,
+            record.bytes,
+            record.leader_moves,
+            record.problems[0] if record.problems else "",
+        )
+        self.handle(ev.PlanMade(summary), plan=(record, content))
+
+    def _plan(self, content: bytes) -> AnyPlan:
+        plan: AnyPlan = self.balancer.plan().from_bytes(Path("plan of the service"), content)
+        return plan
+
+    # ------------------------------------------------------------ executions
+
+    def _executions(self) -> ExecutionContext:
+        context = self._context.execution_context(self.cluster)
+        return replace(context, notify=self._notify)
+
+    def _notify(self, event: executions.ExecutionEvent) -> None:
+        if isinstance(event, executions.ExecutionStarted):
+            self._attempts = 0
+            self.handle(ev.ExecutionStarted(event.execution))
+        elif isinstance(event, executions.ExecutionProgress):
+            reporter = self.balancer.renderer().progress_reporter()
+            self.progress[event.execution] = reporter(event.state)
+        elif isinstance(event, executions.Message):
+            LOG.info("%s/%s: %s", self.name, self.balancer.name, event.text)
+
+    def _execute(self, digest: str) -> None:
+        with self._lock:
+            work = self._state.work
+            if work is None or work.plan is None or work.plan.digest != digest:
+                return
+            control = self._control = ExecutionControl()
+        content = self._context.journal.plan_content(digest)
+        facts = {"digest": digest, "trigger": work.trigger.value, "approved_by": work.approved_by}
+        self._ended(
+            executions.apply(self._plan(content), self._executions(), control=control, facts=facts), None
+        )
+
+    def _resume(self, execution: int) -> None:
+        context = self._executions()
+        with context.open_store() as store:
+            entry = store.journal.entry(execution)
+            if ExecutionStatus(entry.status) in FINAL:
+                self._report(receipt_of(self.balancer.executor(), store, execution))
+                return
+        control = self._control = ExecutionControl()
+        self._ended(executions.resume(execution, context, control=control), execution)
+
+    def _ended(self, outcome: ExecutionOutcome, execution: int | None) -> None:
+        match outcome:
+            case executions.Done(receipt) if receipt is None:
+                reason = "no step is left: the cluster is already as planned"
+                self.handle(ev.ExecutionEnded(None, ev.Outcome.REFUSED, reason=reason))
+            case executions.Done(receipt) | executions.Stopped(receipt):
+                assert receipt is not None
+                self._report(receipt)
+            case executions.Refused() if execution is None:
+                reason = "; ".join(outcome.reasons[:3])
+                self.handle(ev.ExecutionEnded(None, ev.Outcome.REFUSED, reason=reason))
+            case _:
+                error = outcome.error
+                LOG.warning("%s/%s: %s", self.name, self.balancer.name, error)
+                self._interrupted()
+
+    def _interrupted(self) -> None:
+        """Let the execution be resumed after a pause: the cluster, or this process, was not able to go on."""
+        pause = RETRY_SECONDS[min(self._attempts, len(RETRY_SECONDS) - 1)]
+        self._attempts += 1
+        self._context.sleep(pause)
+        self.handle(ev.Restarted())
+
+    def _report(self, receipt: AnyReceipt) -> None:
+        done = receipt.done
+        copied = sum(getattr(one, "bytes", 0) for one in done if getattr(one, "kind", "copy") == "copy")
+        leads = sum(1 for one in done if getattr(one, "kind", "lead") == "lead")
+        self.handle(
+            ev.ExecutionEnded(
+                receipt.execution,
+                _OUTCOMES[receipt.status],
+                bytes=copied,
+                leader_moves=leads,
+                can_undo=self.balancer.undo is not None,
+                reason=receipt.reason,
+            )
+        )
+
+    def _measure(self, execution: int) -> None:
+        """Measure until there are samples under a comparable load; `decide` gives up in the end."""
+        from trimtab.executions.measuring import measure
+
+        while self._is_measuring(execution):
+            try:
+                found = measure(execution, self._executions())
+            except TrimtabError as error:
+                LOG.info(
+                    "%s/%s: execution %d is not measured yet: %s",
+                    self.name,
+                    self.balancer.name,
+                    execution,
+                    error,
+                )
+            else:
+                if found.is_comparable:
+                    verdict = found.comparison.outcome
+                    parts = [
+                        ("more even", verdict.improved),
+                        ("worse", verdict.worse),
+                        ("goal missed", verdict.unmet),
+                    ]
+                    text = "; ".join(f"{label}: {', '.join(names)}" for label, names in parts if names)
+                    self.handle(ev.EffectMeasured(execution, found.effect, text or "as even as before"))
+                    return
+            self._context.sleep(min(self._context.serve.interval_seconds, 60.0) / 2)
+
+    def _is_measuring(self, execution: int) -> bool:
+        with self._lock:
+            work = self._state.work
+            return (
+                self._leads
+                and work is not None
+                and work.stage is Stage.MEASURING
+                and work.execution == execution
+            )
+
+    def end_execution(self, number: int, how: str, by: str) -> None:
+        """Stop or cancel an execution of this target.
+
+        Raises
+        ------
+        ConflictError
+            If it has ended.
+        """
+        with self._lock:
+            work, control = self._state.work, self._control
+            runs = work is not None and work.execution == number and control is not None
+            if runs and work is not None and work.stage in (Stage.EXECUTING, Stage.STOPPING):
+                assert control is not None
+                control.cancel() if how == "cancel" else control.stop()
+                return
+        context = self._executions()
+        with context.open_store() as store:
+            entry = store.journal.entry(number)
+            if ExecutionStatus(entry.status) in (
+                ExecutionStatus.FINISHED,
+                ExecutionStatus.INCOMPLETE,
+                ExecutionStatus.CANCELLED,
+            ):
+                raise ConflictError(
+                    f"execution {number} has ended ({entry.status}): nothing is left to {how}"
+                )
+        if how == "cancel":
+            self._start(
+                "resume", lambda: self._ended(executions.resume(number, context, request="cancel"), number)
+            )
+
+    def resume_execution(self, number: int, by: str) -> None:
+        """Continue an execution that a person stopped.
+
+        Raises
+        ------
+        ConflictError
+            If it was not stopped by a person.
+        """
+        with self._lock:
+            work = self._state.work
+            if work is None or work.execution != number or work.stage is not Stage.HELD:
+                raise ConflictError(
+                    f"execution {number} is not held: only a stopped execution can be resumed"
+                )
+        self.handle(ev.ExecutionResumed(number, by), by)
+
+    # ------------------------------------------------------------ records
+
+    def _record(self, now: float, kind: str, reason: str, **values: Any) -> DecisionRecord:
+        return DecisionRecord(
+            number=0,
+            cluster=self.name,
+            balancer=self.balancer.name,
+            at=now,
+            kind=kind,
+            reason=reason,
+            **values,
+        )
+
+    def _event_records(self, event: ev.Event, now: float, by: str) -> list[DecisionRecord]:
+        """Records of events that people look for: what somebody did, and how executions went."""
+        match event:
+            case ev.PlanRequested(settings=settings):
+                wanted = ", ".join(f"{name}={value}" for name, value in settings if name not in _OWN)
+                return [self._record(now, "requested", f"{by} asked for a plan {wanted}".strip(), by=by)]
+            case ev.Approved(digest, by):
+                return [
+                    self._record(
+                        now, "approved", f"plan {digest[:12]} approved by {by}", by=by, digest=digest
+                    )
+                ]
+            case ev.Rejected(digest, by, note):
+                reason = f"plan {digest[:12]} rejected by {by}" + (f": {note}" if note else "")
+                return [self._record(now, "rejected", reason, by=by, digest=digest)]
+            case ev.Paused(by, reason, until):
+                return [self._record(now, "paused", f"paused by {by}: {reason}", by=by, until=until)]
+            case ev.Resumed(by):
+                return [self._record(now, "resumed", f"resumed by {by}", by=by)]
+            case ev.ExecutionStarted(number):
+                return [self._record(now, "started", f"execution {number} has started", execution=number)]
+            case ev.ExecutionEnded():
+                text = f"execution {event.execution or 'refused'}: {event.outcome.value}"
+                reason = f"{text}: {event.reason}" if event.reason else text
+                return [self._record(now, "ended", reason, execution=event.execution)]
+            case ev.EffectMeasured(number, effect, text):
+                return [self._record(now, "measured", f"{effect.value}: {text}", execution=number)]
+            case ev.LeadershipChanged(is_leader) if is_leader:
+                return [self._record(now, "leadership", "this instance decides")]
+        return []
+
+    def _decision_records(self, decisions: Sequence[ev.Decision], now: float) -> list[DecisionRecord]:
+        found = []
+        for one in decisions:
+            if isinstance(one, ev.Wait) and one.reason == self.wait.reason:
+                continue
+            trigger = getattr(one, "trigger", None)
+            until = getattr(one, "until", None)
+            found.append(
+                self._record(
+                    now,
+                    kind_of(one),
+                    one.reason,
+                    trigger=trigger.value if isinstance(trigger, Trigger) else "",
+                    by=getattr(one, "by", ""),
+                    digest=getattr(one, "digest", ""),
+                    execution=getattr(one, "execution", None),
+                    until=until if until is not None and until != inf else None,
+                    remedy=getattr(one, "remedy", ""),
+                    key=getattr(one, "key", ""),
+                    is_over=getattr(one, "over", False),
+                )
+            )
+        return found
+
+    def _update_plans(self, event: ev.Event, decisions: Sequence[ev.Decision], by: str) -> None:
+        work = self._state.work
+        digest = work.plan.digest if work is not None and work.plan is not None else ""
+        if isinstance(event, ev.ExecutionStarted) and digest:
+            self._set_plan(digest, "executing", f"execution {event.execution}", execution=event.execution)
+        if isinstance(event, ev.ExecutionEnded) and digest:
+            state = "withdrawn" if event.outcome is ev.Outcome.REFUSED else "executed"
+            self._set_plan(digest, state, event.reason or event.outcome.value)
+        if isinstance(event, ev.EffectMeasured):
+            self._context.journal.write_effect(
+                event.execution, MeasuredEffect(event.effect.value, event.text)
+            )
+        if isinstance(event, ev.Approved) and event.digest == digest:
+            self._set_plan(digest, "approved", f"approved by {event.by}")
+        for one in decisions:
+            match one:
+                case ev.Propose(digest=offered, ask=ask, until=until):
+                    self._set_plan(offered, "asking" if ask else "proposed", one.reason, expires_at=until)
+                case ev.Withdraw(digest=offered):
+                    self._set_plan(offered, "withdrawn", one.reason)
+                case ev.Execute(digest=offered):
+                    self._set_plan(offered, "executing", one.reason)
+
+    def _set_plan(self, digest: str, state: str, reason: str, **values: Any) -> None:
+        journal = self._context.journal
+        record = journal.plan(digest)
+        if record is not None:
+            journal.update_plan(msgspec.structs.replace(record, state=state, state_reason=reason, **values))
+
+
+def kind_of(decision: ev.Decision) -> str:
+    """The kind of a decision as records name it: `MakePlan` is `make_plan`."""
+    name = type(decision).__name__
+    return "".join(
+        f"_{letter.lower()}" if letter.isupper() and at else letter.lower() for at, letter in enumerate(name)
+    )
+
+
+def _value(name: str, value: object, configured: Any) -> object:
+    """A setting as the balancer's section takes it."""
+    if name == "goals" and isinstance(value, tuple | list) and tuple(value) == ("theta",):
+        # Racks are a limit too: the fewest moves below θ must not crowd one.
+        goals = getattr(configured, "goals", ())
+        return tuple(goal for goal in goals if goal in ("theta", "rack")) or ("theta",)
+    if isinstance(value, tuple | list):
+        return [int(one) if isinstance(one, str) and one.isdecimal() else one for one in value]
+    return value
