@@ -23,8 +23,10 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
 
     reach(lake)
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    # Clients of clusters log each connection at the level INFO.
+    logging.getLogger("trimtab").setLevel(logging.INFO)
     stop = stop_on_signals()
     service = Service(settings, overrides, lake, state_folder())
     service.start()

@@ -90,7 +90,7 @@ class Service:
     ) -> None:
         self._settings_file, self._overrides, self.lake = settings_file, overrides, lake
         self._all = read_settings(settings_file, overrides, os.environ)
-        self.settings: ServeSettings = self._all.of(SECTION)
+        self.settings: ServeSettings = self._all.bound(SECTION)
         host = f"{socket.gethostname()}:{os.getpid()}"
         self.url = self.settings.public_url or f"http://{self.settings.listen}"
         self.instance = self.settings.instance or host

@@ -1,0 +1,180 @@
+"""Transactions reach the lake first, one writer at a time, and another machine goes on from there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from trimtab.files import replicated
+from trimtab.files.replicated import LakeLog, WriterReplacedError
+from trimtab_common.errors import TrimtabError
+
+TABLE = "CREATE TABLE IF NOT EXISTS numbers (value INTEGER PRIMARY KEY, text TEXT, share REAL)"
+
+
+class Instance:
+    """One instance of a service: its local databases, and a connection to one of them."""
+
+    def __init__(self, lake: Path, local: Path) -> None:
+        self.log = LakeLog(lake / "log", local, ("a", "b"))
+        self.log.restore()
+        self.open()
+
+    def open(self) -> None:
+        self.db = self.log.connect(self.log.path("a"))
+        self.db.execute(TABLE)
+        with closing(sqlite3.connect(self.log.path("b"))) as other:
+            other.execute(TABLE)
+
+    def add(self, value: int, share: float = 0.1) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            self.db.execute("INSERT INTO numbers VALUES (?, ?, ?)", (value, f"it's {value}\nθ", share))
+            self.db.execute("COMMIT")
+        except BaseException:
+            self.db.execute("ROLLBACK")
+            raise
+
+    def rows(self) -> list[tuple[int, str, float]]:
+        return self.db.execute("SELECT * FROM numbers ORDER BY value").fetchall()
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Callable[[str], Instance]:
+    return lambda name: Instance(tmp_path / "lake", tmp_path / name)
+
+
+def test_another_machine_reads_what_was_committed(instance: Callable[[str], Instance]) -> None:
+    """Text, numbers and null arrive as they are, to the last bit of a fraction."""
+    first, second = instance("first"), instance("second")
+    with first.log.writing(lambda: None, "first"):
+        for value in range(5):
+            first.add(value, 1 / (value + 3))
+    assert second.log.follow() == 6
+    assert second.rows() == first.rows()
+    assert second.log.follow() == 0
+
+
+def test_an_earlier_writer_is_refused_and_keeps_nothing(instance: Callable[[str], Instance]) -> None:
+    """A frozen writer wakes up after another took over: its transaction has no effect anywhere."""
+    first, second = instance("first"), instance("second")
+    with ExitStack() as writers:
+        writers.enter_context(first.log.writing(lambda: None, "first"))
+        first.add(1)
+        writers.enter_context(second.log.writing(lambda: None, "second"))
+        with pytest.raises(WriterReplacedError, match="another instance has taken over"):
+            first.add(2)
+        assert [row[0] for row in first.rows()] == [1]
+        with pytest.raises(WriterReplacedError, match="does not decide"):
+            first.add(3)
+        second.add(4)
+    first.log.follow()
+    assert first.rows() == second.rows()
+    assert [row[0] for row in first.rows()] == [1, 4]
+
+
+def test_a_lost_lease_forbids_a_transaction(instance: Callable[[str], Instance]) -> None:
+    """`require` is asked before each transaction reaches the lake."""
+    first, second = instance("first"), instance("second")
+    lost = False
+
+    def require() -> None:
+        if lost:
+            raise TrimtabError("the lease is lost")
+
+    with first.log.writing(require, "first"):
+        first.add(1)
+        lost = True
+        with pytest.raises(TrimtabError, match="the lease is lost"):
+            first.add(2)
+    second.log.follow()
+    assert [row[0] for row in second.rows()] == [1]
+
+
+def test_without_the_right_to_write_nothing_is_committed(instance: Callable[[str], Instance]) -> None:
+    """An instance that only follows cannot write by mistake."""
+    first = instance("first")
+    with pytest.raises(WriterReplacedError, match="does not decide"):
+        first.add(1)
+    assert first.rows() == []
+
+
+def test_a_rolled_back_transaction_is_not_in_the_lake(instance: Callable[[str], Instance]) -> None:
+    """Statements of a transaction that failed are forgotten."""
+    first, second = instance("first"), instance("second")
+    with first.log.writing(lambda: None, "first"):
+        first.add(1)
+        with pytest.raises(sqlite3.IntegrityError):
+            first.add(1)
+        first.add(2)
+    second.log.follow()
+    assert [row[0] for row in second.rows()] == [1, 2]
+
+
+def test_a_commit_that_fails_after_the_lake_has_it_is_made_good(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of the store is lost: the document counts, and the writer finds it when it follows."""
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"):
+        first.add(1)
+        create = replicated.VersionedDocuments.add
+
+        def answers_late(self: object, number: int, content: bytes) -> None:
+            create(self, number, content)  # type: ignore[arg-type]
+            raise OSError("timed out")
+
+        monkeypatch.setattr(replicated.VersionedDocuments, "add", answers_late)
+        with pytest.raises(OSError, match="timed out"):
+            first.add(2)
+        monkeypatch.undo()
+        assert [row[0] for row in first.rows()] == [1]
+        with pytest.raises(WriterReplacedError):
+            first.add(3)
+    with first.log.writing(lambda: None, "first"):
+        assert [row[0] for row in first.rows()] == [1, 2]
+        first.add(4)
+    assert [row[0] for row in first.rows()] == [1, 2, 4]
+
+
+def test_a_new_machine_begins_with_a_checkpoint(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Old documents are removed; a new instance reads the checkpoint and what came after it."""
+    monkeypatch.setattr(replicated, "CHECKPOINT_DOCUMENTS", 5)
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"):
+        for value in range(12):
+            first.add(value)
+            first.log.checkpoint_if_due()
+    assert len(list((tmp_path / "lake/log").glob("*.json"))) <= 6
+    second = instance("second")
+    second.log.follow()
+    assert second.rows() == first.rows()
+    with second.log.writing(lambda: None, "second"):
+        second.add(99)
+    first.log.follow()
+    assert first.rows() == second.rows()
+
+
+def test_a_reader_that_has_not_looked_for_long_is_told(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that it needs are gone: it restores, and is up to date again."""
+    monkeypatch.setattr(replicated, "CHECKPOINT_DOCUMENTS", 4)
+    first, second = instance("first"), instance("second")
+    with first.log.writing(lambda: None, "first"):
+        for value in range(9):
+            first.add(value)
+            first.log.checkpoint_if_due()
+    with pytest.raises(WriterReplacedError, match="document 1 is missing"):
+        second.log.follow()
+    second.db.close()
+    second.log.restore()
+    second.open()
+    second.log.follow()
+    assert second.rows() == first.rows()
