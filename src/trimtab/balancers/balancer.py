@@ -310,8 +310,6 @@ class Balancer:
         moves of the balancer can be undone.
     observed
         Decide: what decisions of a service see of a snapshot; None for its load alone.
-    parts
-        Report: the module with figures of brokers and of the largest parts, for lists of the service.
     foreign_work
         Act: what other programs change in the cluster now, from a connection and a clock, as a sentence.
     impact
@@ -357,7 +355,6 @@ class Balancer:
     back: LazyImport[Callable[[AnyPlan], AnyPlan]] | None = None
     undo: LazyImport[Callable[[AnyPlan, AnyReceipt, object], AnyPlan]] | None = None
     observed: LazyImport[Callable[..., Any]] | None = None
-    parts: LazyImport[Any] | None = None
     foreign_work: LazyImport[Callable[[Any, Callable[[], float]], str]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str

@@ -157,7 +157,7 @@ class LakeLog:
                 raise WriterReplacedError(f"{self._folder}: another instance has taken over") from None
             self._number += 1
 
-    def checkpoint_if_due(self) -> bool:
+    def write_checkpoint(self) -> bool:
         """Store whole databases once there are many documents, and remove the documents before."""
         with self._lock:
             numbers = [one for one in self._numbers() if one <= self._number]
@@ -231,7 +231,7 @@ class _LoggedConnection(sqlite3.Connection):
         return cursor
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        """Execute a statement for each row of parameters."""
+        """Execute a statement once for each row of parameters."""
         rows = [list(row) for row in parameters]
         cursor = super().executemany(sql, rows)
         self._statements += [(sql, row) for row in rows]

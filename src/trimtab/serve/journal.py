@@ -145,7 +145,7 @@ class ServiceJournal:
     def decisions(
         self, after: int | None, limit: int, cluster: str | None, balancer: str | None
     ) -> list[DecisionRecord]:
-        """As `ServiceInterface.decisions`."""
+        """Decisions of all targets or of some, as `ServiceInterface.decisions` gives them."""
         order = "DESC" if after is None else "ASC"
         rows = self.execute(
             "SELECT record FROM decisions WHERE number > ? AND (? IS NULL OR cluster = ?) "

@@ -6,21 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from trimtab.balancers import Balancer
 from trimtab.balancers.clusters import Cluster
-from trimtab.decide.events import BrokenLimit, BrokerObservation, Observed
+from trimtab.decide.events import Observed
 from trimtab.executions import PreparedExecution, Refused
 from trimtab.files.store import Location
 from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.observe.lake.lake import Lake
 from trimtab.serve.documents import BrokerStatus, LargestPart, ResourceStatus
-
-if TYPE_CHECKING:
-    from trimtab.model.load import Imbalance
 
 MAX_LARGEST: Final = 200
 """Largest partitions that the service shows of a target."""
@@ -69,51 +66,18 @@ def observation_of(
     folder = Lake(lake, balancer.pipeline()).newest_snapshot(cluster.id)
     if before is not None and before.folder == folder:
         return before
+    assert balancer.observed is not None
     snapshot = balancer.snapshot().read(folder)
     goals = goal_status(snapshot, settings)
     taken_at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
     return Observation(
         balancer=balancer,
         folder=folder,
-        event=_event(balancer, snapshot, settings, goals, taken_at),
+        event=balancer.observed()(snapshot, settings, taken_at, {}),
         snapshot=snapshot,
         goals=goals,
         resources=_resources(snapshot, goals),
     )
-
-
-def _event(balancer: Balancer, snapshot: Any, settings: Any, goals: GoalStatus, taken_at: float) -> Observed:
-    if balancer.observed is not None:
-        found: Observed = balancer.observed()(snapshot, settings, taken_at, {})
-        return found
-    measured = snapshot.imbalance()
-    deviation = np.where(_is_used(measured, goals), measured.deviation, 0.0)
-    row, place = np.unravel_index(int(deviation.argmax()), deviation.shape)
-    names = snapshot.row_names
-    theta = np.broadcast_to(np.asarray(goals.goals.theta, dtype=float), (len(measured.resources),))
-    broken = []
-    for at, resource in enumerate(measured.resources):
-        busiest = int(measured.usage[:, at].argmax())
-        if measured.usage[busiest, at] > theta[at]:
-            usage = float(measured.usage[busiest, at])
-            broken.append(BrokenLimit(resource, str(names[busiest]), usage, float(theta[at])))
-    return Observed(
-        taken_at=taken_at,
-        coverage=float(getattr(snapshot.quality, "valid_share", 1.0)),
-        brokers=tuple(
-            BrokerObservation(str(name), str(name), bool(counted.any()), 0)
-            for name, counted in zip(names, measured.counted, strict=True)
-        ),
-        worst_deviation=float(deviation[row, place]),
-        worst_resource=measured.resources[int(place)],
-        worst_broker=str(names[int(row)]),
-        limits=tuple(zip(measured.resources, map(float, theta), strict=True)),
-        broken_limits=tuple(broken),
-    )
-
-
-def _is_used(measured: Imbalance, goals: GoalStatus) -> Any:
-    return np.isfinite(measured.mean) & ~(measured.mean < goals.goals.idle)
 
 
 def _resources(snapshot: Any, goals: GoalStatus) -> tuple[ResourceStatus, ...]:
@@ -146,8 +110,8 @@ def broker_rows(observation: Observation) -> tuple[BrokerStatus, ...]:
     """Every broker of a snapshot, with its load by resource."""
     snapshot, measured = observation.snapshot, observation.snapshot.imbalance()
     brokers = {one.name: one for one in observation.event.brokers}
-    parts = observation.balancer.parts
-    leaders, stored = parts().leaders_and_bytes(snapshot) if parts is not None else ((), ())
+    figures = getattr(observation.balancer.renderer(), "leaders_and_bytes", None)
+    leaders, stored = ((), ()) if figures is None else figures(snapshot)
     rows = []
     for row, name in enumerate(map(str, snapshot.row_names)):
         one = brokers.get(name)
@@ -173,10 +137,8 @@ def broker_rows(observation: Observation) -> tuple[BrokerStatus, ...]:
 
 def largest_parts(observation: Observation) -> tuple[LargestPart, ...]:
     """The largest partitions, or what else the balancer moves, as far as it tells."""
-    parts = observation.balancer.parts
-    if parts is None:
-        return ()
-    rows = parts().largest(observation.snapshot, MAX_LARGEST)
+    largest = getattr(observation.balancer.renderer(), "largest", None)
+    rows = () if largest is None else largest(observation.snapshot, MAX_LARGEST)
     return tuple(
         LargestPart(name=name, leader=leader, brokers=brokers, load=load)
         for name, leader, brokers, load in rows

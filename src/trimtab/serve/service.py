@@ -57,9 +57,6 @@ from trimtab_common.errors import InputError, SettingsError, TrimtabError
 from trimtab_common.settings import Overrides
 
 LOG = logging.getLogger("trimtab.serve")
-DEFAULT_BALANCERS: Final = {"kafka": "replicas", "pulsar": "bundles"}
-"""The balancer that the service runs for a cluster of each system."""
-SERVED: Final = tuple(DEFAULT_BALANCERS.values())
 _STUCK_SECONDS: Final = 60.0
 
 
@@ -97,7 +94,7 @@ class Service:
         self._folder = state_folder / "serve"
         self._clock = clock
         self._over = threading.Event()
-        self._sleep = sleep or (lambda seconds: void(self._over.wait(seconds)))
+        self._sleep = sleep or self._pause
         self._replaced = threading.Event()
         self._holder: StoredLeaseHolder | None = None
         self._lease: StoredLease | None = None
@@ -131,24 +128,23 @@ class Service:
         names = self.settings.clusters or tuple(known)
         if not names:
             raise SettingsError("the settings name no cluster: add [clusters.NAME] with its address")
+        served = [one for one in BALANCERS.values() if one.observed is not None]
         for name in self.settings.balancers:
-            balancer_named(name, "serve.balancers")
-            if name not in SERVED:
-                raise SettingsError(f"serve.balancers is {name}: the service balances {' and '.join(SERVED)}")
+            if balancer_named(name, "serve.balancers") not in served:
+                names = " and ".join(one.name for one in served)
+                raise SettingsError(f"serve.balancers is {name}: the service runs {names}")
         found = []
         for name in names:
             cluster = cluster_named(self._all, name, "serve.clusters")
-            balancer = DEFAULT_BALANCERS.get(cluster.system.name)
-            if balancer is None:
-                if self.settings.clusters:
-                    served = " and ".join(DEFAULT_BALANCERS)
-                    raise SettingsError(
-                        f"serve.clusters names {name}, a {cluster.system.title} cluster: the service "
-                        f"balances clusters of {served}"
-                    )
-                continue
-            if not self.settings.balancers or balancer in self.settings.balancers:
-                found.append((cluster, balancer))
+            own = [one for one in served if one.system == cluster.system]
+            if not own and self.settings.clusters:
+                systems = " and ".join(one.system.title for one in served)
+                raise SettingsError(
+                    f"serve.clusters names {name}, a {cluster.system.title} cluster: the service balances "
+                    f"clusters of {systems}"
+                )
+            wanted = self.settings.balancers
+            found += [(cluster, one.name) for one in own if not wanted or one.name in wanted]
         if not found:
             raise SettingsError("no cluster of the settings is one that the service balances: name one")
         return found
@@ -193,6 +189,9 @@ class Service:
         for hook in self._decision_hooks:
             hook(record)
 
+    def _pause(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
     def _run(self, name: str, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
         self._threads.append(thread)
@@ -204,7 +203,7 @@ class Service:
     def _observe(self, target: Target) -> None:
         while not self._over.is_set():
             try:
-                target.look()
+                target.observe()
             except Exception as error:  # one bad snapshot must not end the observation
                 LOG.exception("%s/%s cannot be observed", target.name, target.balancer.name)
                 target.observe_error = f"{type(error).__name__}: {error}"
@@ -258,7 +257,7 @@ class Service:
                     for target in self._targets:
                         if target.wait.until <= now:
                             target.handle(ev.TimeReached())
-                    self._log.checkpoint_if_due()
+                    self._log.write_checkpoint()
                     self._over.wait(0.5)
             finally:
                 self._lease = None
@@ -611,10 +610,6 @@ class Service:
                     remedy = "run `trimtab collect` and `trimtab pipeline stream`, or set serve.observe"
                     found.append(Finding(subject=subject, text=text, remedy=remedy))
         return found
-
-
-def void(_: object) -> None:
-    """Drop a value."""
 
 
 def _worst_text(event: ev.Observed) -> str:

@@ -247,7 +247,7 @@ class Target:
 
     # ------------------------------------------------------------ observation
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Read the newest snapshot of the lake, if it is new, and tell the deciding instance."""
         try:
             found = observation_of(

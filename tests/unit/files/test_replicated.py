@@ -48,7 +48,7 @@ def instance(tmp_path: Path) -> Callable[[str], Instance]:
     return lambda name: Instance(tmp_path / "lake", tmp_path / name)
 
 
-def test_another_machine_reads_what_was_committed(instance: Callable[[str], Instance]) -> None:
+def test_another_machine_reads_committed_transactions(instance: Callable[[str], Instance]) -> None:
     """Text, numbers and null arrive as they are, to the last bit of a fraction."""
     first, second = instance("first"), instance("second")
     with first.log.writing(lambda: None, "first"):
@@ -150,7 +150,7 @@ def test_a_new_machine_begins_with_a_checkpoint(
     with first.log.writing(lambda: None, "first"):
         for value in range(12):
             first.add(value)
-            first.log.checkpoint_if_due()
+            first.log.write_checkpoint()
     assert len(list((tmp_path / "lake/log").glob("*.json"))) <= 6
     second = instance("second")
     second.log.follow()
@@ -161,7 +161,7 @@ def test_a_new_machine_begins_with_a_checkpoint(
     assert first.rows() == second.rows()
 
 
-def test_a_reader_that_has_not_looked_for_long_is_told(
+def test_a_reader_that_misses_documents_restores_a_checkpoint(
     instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Documents that it needs are gone: it restores, and is up to date again."""
@@ -170,7 +170,7 @@ def test_a_reader_that_has_not_looked_for_long_is_told(
     with first.log.writing(lambda: None, "first"):
         for value in range(9):
             first.add(value)
-            first.log.checkpoint_if_due()
+            first.log.write_checkpoint()
     with pytest.raises(WriterReplacedError, match="document 1 is missing"):
         second.log.follow()
     second.db.close()

@@ -113,7 +113,6 @@ BALANCER = Balancer(
     open=LazyImport("trimtab.systems.kafka.port:open_port"),
     undo=LazyImport("trimtab.plan.replicas.undo:undo"),
     observed=LazyImport("trimtab.decide.replicas:observed_of"),
-    parts=LazyImport("trimtab.report.replicas.parts"),
     foreign_work=LazyImport("trimtab.systems.kafka.port:foreign_work"),
     renderer=LazyImport("trimtab.report.replicas.renderer"),
     replay=LazyImport("trimtab.balancers.replicas.replay:replayed"),

@@ -11,8 +11,8 @@ import numpy as np
 
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind, ReplicasReceipt
-from trimtab.model.replicas.settings import LOADS, RESOURCES
-from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot, with_load
+from trimtab.model.replicas.settings import DISK, LOADS, RESOURCES
+from trimtab.model.replicas.snapshot import NO_BROKER, ReplicaBrokerState, ReplicasSnapshot, with_load
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.plan_text import (
     bound_text,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.load_check import ReplicasForecast, ReplicasProgress
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
+    from trimtab.model.load import FloatArray, IntArray
     from trimtab.model.replicas.plan import ReplicaOutcome
     from trimtab.systems.kafka.status import KafkaStatus
 
@@ -485,3 +486,25 @@ def status_document(status: KafkaStatus) -> dict[str, object]:
     }
     brokers = [{"id": b.id, "host": b.host, "rack": b.rack, "state": b.state} for b in status.brokers]
     return live_status_document(status, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))
+
+
+def leaders_and_bytes(snapshot: ReplicasSnapshot) -> tuple[IntArray, FloatArray]:
+    """Number of leaders, and stored bytes, of each broker; shape (brokers,)."""
+    leader = snapshot.partitions.leader
+    leads = np.bincount(leader[leader != NO_BROKER], minlength=len(snapshot.brokers))
+    return leads.astype(np.int32), snapshot.broker_load()[:, DISK]
+
+
+def largest(
+    snapshot: ReplicasSnapshot, count: int
+) -> Iterator[tuple[str, str, tuple[str, ...], dict[str, float]]]:
+    """The largest partitions by stored bytes: name, leader, brokers, and the leader's load by resource.
+
+    CPU is in cores, disk in bytes, network in bytes per second.
+    """
+    parts, ids = snapshot.partitions, snapshot.brokers.id
+    for row in np.argsort(-parts.leader_load[:, DISK], kind="stable")[:count].tolist():
+        leader = "" if parts.leader[row] == NO_BROKER else str(ids[parts.leader[row]])
+        brokers = tuple(str(ids[one]) for one in parts.replicas[row] if one != NO_BROKER)
+        load = dict(zip(RESOURCES, map(float, parts.leader_load[row]), strict=True))
+        yield parts.name_of(row), leader, brokers, load
