@@ -46,7 +46,7 @@ class Observation:
 
     @property
     def verdict(self) -> str:
-        """`above_limit`, `unbalanced` or `balanced`."""
+        """The state of the load: `above_limit`, `unbalanced` or `balanced`."""
         if self.event.broken_limits:
             return "above_limit"
         missed = bool(self.goals.violations) or any(one.violations() for one in self.goals.secondary_goals)

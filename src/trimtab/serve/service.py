@@ -107,7 +107,7 @@ class Service:
         context = TargetContext(
             serve=self.settings,
             settings=self._all,
-            read_settings=lambda words: read_settings(settings_file, (*overrides, *words), os.environ),
+            read_settings=lambda more: read_settings(settings_file, (*overrides, *more), os.environ),
             lake=lake,
             journal=self.journal,
             execution_context=self._execution_context,
@@ -131,17 +131,17 @@ class Service:
         served = [one for one in BALANCERS.values() if one.observed is not None]
         for name in self.settings.balancers:
             if balancer_named(name, "serve.balancers") not in served:
-                names = " and ".join(one.name for one in served)
-                raise SettingsError(f"serve.balancers is {name}: the service runs {names}")
+                known_names = " and ".join(one.name for one in served)
+                raise SettingsError(f"serve.balancers is {name}: the service runs {known_names}")
         found = []
         for name in names:
             cluster = cluster_named(self._all, name, "serve.clusters")
             own = [one for one in served if one.system == cluster.system]
             if not own and self.settings.clusters:
-                systems = " and ".join(one.system.title for one in served)
+                titles = " and ".join(one.system.title for one in served)
                 raise SettingsError(
                     f"serve.clusters names {name}, a {cluster.system.title} cluster: the service balances "
-                    f"clusters of {systems}"
+                    f"clusters of {titles}"
                 )
             wanted = self.settings.balancers
             found += [(cluster, one.name) for one in own if not wanted or one.name in wanted]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trimtab.decide.effect import PlacementLoad, effect_of, placement_load
 from trimtab.decide.events import Effect
+from trimtab.decide.loads import PlacementLoad, effect_of, placement_load
 from trimtab.model.load import imbalance
 
 BEFORE = PlacementLoad(worst_deviation=0.40, peak_usage=0.70)

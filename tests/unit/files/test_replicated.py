@@ -11,6 +11,7 @@ import pytest
 
 from trimtab.files import replicated
 from trimtab.files.replicated import LakeLog, WriterReplacedError
+from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab_common.errors import TrimtabError
 
 TABLE = "CREATE TABLE IF NOT EXISTS numbers (value INTEGER PRIMARY KEY, text TEXT, share REAL)"
@@ -45,6 +46,7 @@ class Instance:
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Callable[[str], Instance]:
+    """Make an instance of a name; all have one lake."""
     return lambda name: Instance(tmp_path / "lake", tmp_path / name)
 
 
@@ -122,13 +124,13 @@ def test_a_commit_that_fails_after_the_lake_has_it_is_made_good(
     first = instance("first")
     with first.log.writing(lambda: None, "first"):
         first.add(1)
-        create = replicated.VersionedDocuments.add
+        create = VersionedDocuments.add
 
         def answers_late(self: object, number: int, content: bytes) -> None:
             create(self, number, content)  # type: ignore[arg-type]
             raise OSError("timed out")
 
-        monkeypatch.setattr(replicated.VersionedDocuments, "add", answers_late)
+        monkeypatch.setattr(VersionedDocuments, "add", answers_late)
         with pytest.raises(OSError, match="timed out"):
             first.add(2)
         monkeypatch.undo()

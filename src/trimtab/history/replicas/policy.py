@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trimtab.decide.effect import effect_of, placement_load
 from trimtab.decide.events import (
     Approved,
     Decision,
@@ -27,6 +26,7 @@ from trimtab.decide.events import (
     Resume,
     Stop,
 )
+from trimtab.decide.loads import effect_of, placement_load
 from trimtab.decide.machine import decide
 from trimtab.decide.replicas import observed_of
 from trimtab.decide.state import State
