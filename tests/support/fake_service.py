@@ -23,6 +23,7 @@ from trimtab.serve.documents import (
     Finding,
     LargestPart,
     LoadSeries,
+    NotificationStatus,
     PauseStatus,
     PlanRecord,
     ResourceStatus,
@@ -78,6 +79,7 @@ class FakeService:
         self.leader_url = "" if is_leader else "http://leader.example:8230"
         self.findings: list[Finding] = []
         self.faults: list[Finding] = []
+        self.deliveries = NotificationStatus(waiting=1)
         self._decisions: list[DecisionRecord] = []
         self._plans: dict[str, PlanRecord] = {}
         self._plan_bytes: dict[str, bytes] = {}
@@ -250,6 +252,9 @@ class FakeService:
         with self._changed:
             self._changed.wait_for(lambda: self._decisions[-1].number > after, seconds)
             return self.decisions(after)
+
+    def notifications(self) -> NotificationStatus:
+        return self.deliveries
 
     def liveness(self) -> Sequence[Finding]:
         return list(self.faults)

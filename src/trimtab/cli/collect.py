@@ -13,6 +13,7 @@ from trimtab.balancers import BALANCERS, System, systems
 from trimtab.balancers.clusters import cluster_named, only_cluster
 from trimtab.balancers.systems import KAFKA
 from trimtab.cli.context import CommandContext
+from trimtab.cli.metrics import collect_metrics
 from trimtab.cli.status import stop_on_signals
 from trimtab.files.store import reach
 from trimtab.observe.collect import sampler
@@ -25,7 +26,13 @@ from trimtab_common.settings import Settings
 
 
 def collect(
-    context: CommandContext, *, to: str, record: Path | None, ticks: int | None, as_json: bool
+    context: CommandContext,
+    *,
+    to: str,
+    record: Path | None,
+    ticks: int | None,
+    metrics: str | None,
+    as_json: bool,
 ) -> None:
     """Body of `trimtab collect`: sample once for each tick."""
     found = context.read()
@@ -49,6 +56,7 @@ def collect(
         collecting.open(cluster.connection(), how, capacity) as collector,
         _sink(system, context, how, topic) as (below, place),
         collecting.recording(below, record) as landing,
+        collect_metrics(metrics) as count,
     ):
         print_progress(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
         if record is not None:
@@ -57,6 +65,7 @@ def collect(
             print_progress(remark)
         known: frozenset[str] = frozenset()
         for outcome in sampler.collect(collector, landing, how.interval_seconds, stop, ticks):
+            count(outcome)
             known = print_tick(outcome, known, target_kind(system))
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
     if as_json:

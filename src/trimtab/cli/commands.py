@@ -182,6 +182,14 @@ def check(
     body.check(command_context(lake, settings, overrides, cluster), as_json=as_json)
 
 
+METRICS = typer.Option(
+    None,
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Serve metrics for Prometheus at this address.",
+)
+
+
 def collect(
     interval: float | None = typer.Option(None, "--interval", help="Seconds between two ticks; default: 30."),
     ticks: int | None = typer.Option(None, "--ticks", min=1, help="Number of ticks; default: no limit."),
@@ -191,6 +199,7 @@ def collect(
         help="Destination: lake, or a topic of Kafka: kafka:TOPIC, or kafka:CLUSTER/TOPIC if the "
         "settings name several Kafka clusters.",
     ),
+    metrics: str | None = METRICS,
     record: Path | None = typer.Option(
         None, "--record", help="Pulsar: also append load reports to this file, for trimtab replay."
     ),
@@ -210,7 +219,7 @@ def collect(
     if interval is not None:
         overrides = [*overrides, f"collect.interval_seconds={interval}"]
     where = command_context(lake, settings, overrides, cluster)
-    body.collect(where, to=to, record=record, ticks=ticks, as_json=as_json)
+    body.collect(where, to=to, record=record, ticks=ticks, metrics=metrics, as_json=as_json)
 
 
 MASTER = typer.Option(None, SPARK_MASTER.flag, help=SPARK_MASTER.help)
@@ -256,6 +265,7 @@ def stream(
         min=1,
         help="Maximum number of files or records per micro-batch (default for a topic: 500000).",
     ),
+    metrics: str | None = METRICS,
     window: float | None = WINDOW,
     cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
@@ -275,7 +285,7 @@ def stream(
     from trimtab.cli import pipeline as body
 
     where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
-    body.stream(source, balancer, trigger, most, window, where, once=once, as_json=as_json)
+    body.stream(source, balancer, trigger, most, window, where, metrics=metrics, once=once, as_json=as_json)
 
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:

@@ -16,6 +16,7 @@ from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.systems import spark_settings
 from trimtab.cli.collect import topic_of
 from trimtab.cli.context import CommandContext
+from trimtab.cli.metrics import stream_metrics
 from trimtab.cli.status import stop_on_signals
 from trimtab.files.head import duration, instant
 from trimtab.files.store import Location, reach
@@ -24,7 +25,7 @@ from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSetting
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.spark.session import lake_session
 from trimtab.observe.steps.batch import PipelineRun, lakes_with_samples, run_batches
-from trimtab.observe.steps.stream import StreamSource, run_stream, run_streams
+from trimtab.observe.steps.stream import BatchCallback, BatchResult, StreamSource, run_stream, run_streams
 from trimtab.report.formats import print_json, print_progress
 from trimtab_common.settings import Settings
 
@@ -67,6 +68,7 @@ def stream(
     window: float | None,
     context: CommandContext,
     *,
+    metrics: str | None,
     once: bool,
     as_json: bool,
 ) -> None:
@@ -76,26 +78,28 @@ def stream(
     chosen, spark = _settings(found, window), spark_settings(found)
     ages = found.section("lake", LakeSettings)
     seconds = duration("--trigger", trigger)
-    if reads := _direct_source(context):
-        lakes, period = _lakes(context.lake), (None, None)
-        done = _read(*reads, context, found, chosen, lakes, period, stop_on_signals(), seconds, once)
-        _show_runs(done, lakes, period, as_json=as_json)
-        return
-    origin, jars = _source(source, found, context, most)
-    stop = stop_on_signals()
-    lakes = _lakes(context.lake)
-    session = lake_session(spark, context.lake, print_progress, jars)
-    try:
-        # A topic holds the samples of one balancer; a lake's files lie apart.
-        if origin.topic is None:
-            run_streams(
-                session, list(lakes.values()), chosen, origin, seconds, once, stop, print_progress, ages
+    with stream_metrics(metrics) as count:
+        if reads := _direct_source(context):
+            lakes, period = _lakes(context.lake), (None, None)
+            done = _read(
+                *reads, context, found, chosen, lakes, period, stop_on_signals(), seconds, once, count
             )
-        else:
-            name = chosen_level.name
-            run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, print_progress, ages)
-    finally:
-        session.stop()
+            _show_runs(done, lakes, period, as_json=as_json)
+            return
+        origin, jars = _source(source, found, context, most)
+        stop = stop_on_signals()
+        lakes = _lakes(context.lake)
+        session = lake_session(spark, context.lake, print_progress, jars)
+        run = (origin, seconds, once, stop, print_progress, ages, count)
+        try:
+            # A topic holds the samples of one balancer; a lake's files lie apart.
+            if origin.topic is None:
+                run_streams(session, list(lakes.values()), chosen, *run)
+            else:
+                name = chosen_level.name
+                run_stream(session, lakes[name], chosen[name], *run)
+        finally:
+            session.stop()
     if as_json:
         published = {name: one.manifest().version for name, one in lakes.items()}
         versions = {name: version for name, version in published.items() if version}
@@ -124,6 +128,7 @@ def _read(
     stop: threading.Event | None = None,
     seconds: float = 0.0,
     once: bool = True,
+    count: BatchCallback = lambda _: None,
 ) -> dict[str, PipelineRun]:
     """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
     from trimtab.jars import spark_kafka_jars
@@ -144,6 +149,10 @@ def _read(
                 begun = time.monotonic()
                 reading.read(session, spark_options(connection))
                 done = run_batches(session, [lake], chosen, *period, print_progress=print_progress)
+                entries = lake.manifest().tables.get("cleaned", ())
+                newest = max((entry.last for entry in entries), default=None)
+                for name, one in done.items():
+                    count(BatchResult(name, one.samples, 0, newest, time.monotonic() - begun))
                 _print_snapshots(done)
                 if once or stop is None or stop.wait(max(0.0, begun + seconds - time.monotonic())):
                     return done

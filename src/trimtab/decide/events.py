@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from trimtab.model.plan import Verdict
 from trimtab.model.policy import Trigger
@@ -343,6 +344,10 @@ class Refuse(Decision):
     """What was asked for, or what a trigger wants, is not done; `remedy` says what would help."""
 
     remedy: str
+
+
+LASTING_CONDITIONS: Final = frozenset({"outage", "paused", "stale"})
+"""Keys of notifications about conditions that last: a second notification states their end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

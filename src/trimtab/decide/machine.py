@@ -21,6 +21,7 @@ from trimtab.decide.conditions import (
     worse_obstacle,
 )
 from trimtab.decide.events import (
+    LASTING_CONDITIONS,
     Approved,
     Decision,
     Effect,
@@ -107,6 +108,7 @@ class _Turn:
 
     def _alert(self, key: str, holds: bool, reason: str) -> None:
         """Notify once when a condition begins, and once when it ends."""
+        assert key in LASTING_CONDITIONS
         if holds == (key in self.state.alerts):
             return
         self._set(alerts=self.state.alerts | {key} if holds else self.state.alerts - {key})

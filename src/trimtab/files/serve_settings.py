@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -90,6 +91,12 @@ def _check(settings: ServeSettings, refuse: RejectCallback) -> None:
         refuse("tls_key_file", settings.tls_key_file, "both tls_certificate_file and tls_key_file, or none")
     if settings.lease_seconds < 3:
         refuse("lease_seconds", settings.lease_seconds, "at least 3 s: a holder sends three heartbeats in it")
+    for number, target in enumerate(settings.notifications, 1):
+        address = urlsplit(target.url)
+        if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
+            # The address may be a secret, so it is not shown.
+            expected = "an address like https://HOST/PATH, without user and password"
+            refuse("notifications", f"the url of table {number}", expected)
 
 
 def _check_policy(policy: Policy, refuse: RejectCallback) -> None:

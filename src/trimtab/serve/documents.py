@@ -78,6 +78,8 @@ class PlanRecord(Struct, frozen=True, kw_only=True):
         Why the plan is in that state.
     bound_bytes
         A lower bound of the bytes of any plan that meets the goals; None where there is none.
+    seconds
+        Time that the planner took; None where it is not known.
     """
 
     digest: str
@@ -98,6 +100,7 @@ class PlanRecord(Struct, frozen=True, kw_only=True):
     state_reason: str
     expires_at: float | None
     execution: int | None = None
+    seconds: float | None = None
 
 
 class ExecutionRecord(Struct, frozen=True, kw_only=True):
@@ -279,3 +282,21 @@ class Finding(Struct, frozen=True, kw_only=True):
     text: str
     remedy: str
     is_error: bool = True
+
+
+class NotificationStatus(Struct, frozen=True, kw_only=True):
+    """Deliveries of notifications.
+
+    Attributes
+    ----------
+    waiting
+        Notifications that are not delivered yet, one for each receiver.
+    abandoned
+        Notifications that were given up after ten attempts in 24 h.
+    abandoned_texts
+        The newest of these, one sentence each.
+    """
+
+    waiting: int = 0
+    abandoned: int = 0
+    abandoned_texts: tuple[str, ...] = ()

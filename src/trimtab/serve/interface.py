@@ -12,6 +12,7 @@ from trimtab.serve.documents import (
     ExecutionRecord,
     Finding,
     LoadSeries,
+    NotificationStatus,
     PlanRecord,
     TargetDetail,
     TargetStatus,
@@ -118,6 +119,9 @@ class ServiceInterface(Protocol):
 
     def wait_for_decisions(self, after: int, seconds: float) -> Sequence[DecisionRecord]:
         """As `decisions(after)`; blocks up to `seconds` where there is none yet."""
+
+    def notifications(self) -> NotificationStatus:
+        """How many notifications wait for delivery, and which were abandoned."""
 
     def liveness(self) -> Sequence[Finding]:
         """What shows that the process no longer works; empty where it does."""

@@ -41,6 +41,7 @@ from trimtab.serve.documents import (
     ExecutionRecord,
     Finding,
     LoadSeries,
+    NotificationStatus,
     PauseStatus,
     PlanRecord,
     StepRecord,
@@ -51,6 +52,13 @@ from trimtab.serve.documents import (
 from trimtab.serve.interface import ConflictError, NotLeaderError, UnknownError
 from trimtab.serve.journal import DATABASE, EXECUTIONS, ServiceJournal
 from trimtab.serve.loads import load_series
+from trimtab.serve.notifications import (
+    OUTBOX_SCHEMA,
+    Deliverer,
+    SqliteOutbox,
+    outbox_rows,
+    status_findings,
+)
 from trimtab.serve.observing import broker_rows, largest_parts
 from trimtab.serve.target import APPROVED_BY, STORED_PLAN, Target, TargetContext
 from trimtab_common.errors import InputError, SettingsError, TrimtabError
@@ -102,7 +110,9 @@ class Service:
         self._ticked_at = time.monotonic()
         self._log = LakeLog(lake / "serve" / "log", self._folder, (EXECUTIONS, DATABASE))
         self._log.restore()
-        self.journal = ServiceJournal(self._log)
+        self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA)
+        self._outbox = SqliteOutbox(self.journal.execute, self.journal.transaction)
+        self._deliverer = Deliverer(self._outbox, lambda: self.settings, lambda: self.is_leader, clock=clock)
         self._decision_hooks: list[Callable[[DecisionRecord], None]] = []
         context = TargetContext(
             serve=self.settings,
@@ -166,6 +176,7 @@ class Service:
         """Begin to observe, to stand for the lease, and to start children."""
         make_folder(self.lake / "serve")
         self._children.start()
+        self._deliverer.start()
         self._run("leadership", self._stand)
         for target in self._targets:
             self._run(f"observe {target.name}/{target.balancer.name}", partial(self._observe, target))
@@ -173,6 +184,7 @@ class Service:
     def stop(self) -> None:
         """Leave executions to the journal, release the lease, end the children."""
         self._over.set()
+        self._deliverer.stop()
         with_lease = self._lease
         if with_lease is not None:
             with_lease.lose() if self._running_execution() else with_lease.release()
@@ -186,6 +198,9 @@ class Service:
         self._decision_hooks.append(hook)
 
     def _on_decision(self, record: DecisionRecord) -> None:
+        if rows := outbox_rows(record, self.settings):
+            self._outbox.add(rows)
+            self._deliverer.wake()
         for hook in self._decision_hooks:
             hook(record)
 
@@ -587,6 +602,10 @@ class Service:
         """As `decisions(after)`; blocks up to `seconds` where there is none yet."""
         return self.journal.wait_for_decisions(after, seconds)
 
+    def notifications(self) -> NotificationStatus:
+        """How many notifications wait for delivery, and which were abandoned."""
+        return self._outbox.status()
+
     def liveness(self) -> Sequence[Finding]:
         """What shows that the process no longer works; empty where it does."""
         silent = time.monotonic() - self._ticked_at
@@ -597,7 +616,7 @@ class Service:
 
     def readiness(self) -> Sequence[Finding]:
         """What keeps the service from its work."""
-        found = [*self.liveness(), *self._children.findings()]
+        found = [*self.liveness(), *self._children.findings(), *status_findings(self.notifications())]
         if self._problem:
             found.append(Finding(subject="lake", text=self._problem, remedy="check the lake and its rights"))
         if not self.leader[0]:

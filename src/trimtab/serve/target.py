@@ -298,6 +298,7 @@ class Target:
         TrimtabError
             If there is no snapshot, or the planner fails.
         """
+        begun = self._context.clock()
         wanted = {name: value for name, value in settings.items() if name not in _OWN}
         if "undo" in wanted:
             plan, _ = executions.plan_undo(
@@ -344,6 +345,7 @@ class Target:
             state="what-if",
             state_reason="nothing changes until the plan is applied",
             expires_at=None,
+            seconds=self._context.clock() - begun,
         )
         return record, content, plan
 

@@ -54,7 +54,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
 
     def built(session: object, lakes: list[Any], *_: object, **__: object) -> dict[str, Any]:
         told.log += [f"tables of {one.balancer.name}" for one in lakes]
-        return {one.balancer.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
+        return {one.balancer.name: SimpleNamespace(snapshots=("s",), samples=5) for one in lakes}
 
     monkeypatch.setattr(offset_sampling, "open_reading", opened)
     monkeypatch.setattr(jars, "spark_kafka_jars", lambda say: ())

@@ -73,3 +73,11 @@ def test_a_faulty_policy_is_refused_with_its_key(tmp_path: Path, text: str, mess
     with pytest.raises(SettingsError) as refused:
         policy_of(tmp_path, text)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["hooks.example/x", "ftp://a/x", "https:///hush", "https://user:hush@a/x"])
+def test_addresses_of_receivers_are_checked_and_hidden(tmp_path: Path, url: str) -> None:
+    """The address of a webhook may be a secret: the error names the table instead."""
+    with pytest.raises(SettingsError, match=r"the url of table 1.*without user and password") as caught:
+        policy_of(tmp_path, f'[[serve.notifications]]\nkind = "webhook"\nurl = "{url}"\n')
+    assert "hush" not in str(caught.value)

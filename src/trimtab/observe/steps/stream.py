@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -83,6 +83,32 @@ class StreamSource:
         return "lake" if self.topic is None else f"kafka-{self.topic}"
 
 
+@dataclass(frozen=True)
+class BatchResult:
+    """The figures of a micro-batch that was published.
+
+    Attributes
+    ----------
+    balancer
+        Name of the balancer.
+    rows, late_rows
+        Samples read, and those that came too late to count.
+    newest_tick
+        The newest tick with samples, microseconds since 1970; None without samples.
+    seconds
+        Time from the begin to the publication.
+    """
+
+    balancer: str
+    rows: int
+    late_rows: int
+    newest_tick: int | None
+    seconds: float
+
+
+BatchCallback = Callable[[BatchResult], None]
+
+
 def run_stream(
     session: SparkSession,
     lake: Lake,
@@ -93,6 +119,7 @@ def run_stream(
     stop: threading.Event | None = None,
     print_progress: ProgressCallback = lambda _: None,
     ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
+    on_batch: BatchCallback = lambda _: None,
 ) -> None:
     """Keep the tables up to date with what arrives.
 
@@ -117,6 +144,8 @@ def run_stream(
         Told what goes on, one line at a time.
     ages
         How long things are kept; older ones are removed now and then.
+    on_batch
+        Receives the figures of each micro-batch, from a thread of the stream.
 
     Raises
     ------
@@ -134,7 +163,7 @@ def run_stream(
         writer = (
             _samples(session, lake, settings, source)
             .writeStream.foreachBatch(
-                _MicroBatches(lake, lock, settings, ages, source, checkpoint, print_progress)
+                _MicroBatches(lake, lock, settings, ages, source, checkpoint, print_progress, on_batch)
             )
             .option("checkpointLocation", spark_address(checkpoint))
         )
@@ -212,6 +241,7 @@ class _MicroBatches:
         source: StreamSource,
         checkpoint: Location,
         print_progress: ProgressCallback,
+        on_batch: BatchCallback,
     ) -> None:
         self._lake = lake
         self._writer_lock = lock
@@ -220,6 +250,7 @@ class _MicroBatches:
         self._source = source
         self._checkpoint = checkpoint
         self._print_progress = print_progress
+        self._on_batch = on_batch
         self._observed: set[Location] = set()
         self._known: tuple[int, object] | None = None
 
@@ -266,11 +297,14 @@ class _MicroBatches:
         lake.balancer.write_snapshots(lake, published, settings)
         if not orderly:
             after_publication(lake, published, self._ages, settings, time.time())
+        newest = found["ticks"][-1] if found["ticks"] else None
+        seconds = time.monotonic() - begun
+        self._on_batch(BatchResult(lake.balancer.name, found["rows"], found["late"], newest, seconds))
         if found["ticks"]:
             last, final = instant(found["ticks"][-1]), instant(max(watermark, 0))
             self._print_progress(
                 f"batch {number}: {found['rows']:,} samples of {len(found['ticks']):,} ticks up to "
-                f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {time.monotonic() - begun:.1f} s; "
+                f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {seconds:.1f} s; "
                 f"ticks are final up to {final:%H:%M:%S}"
             )
 
@@ -300,6 +334,7 @@ def run_streams(
     stop: threading.Event | None = None,
     print_progress: ProgressCallback = lambda _: None,
     ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
+    on_batch: BatchCallback = lambda _: None,
 ) -> None:
     """`run_stream` of every balancer that has samples, and of one that gets some later.
 
@@ -307,7 +342,7 @@ def run_streams(
     ----------
     lakes, settings
         As for `run_batches`.
-    session, source, trigger_seconds, once, stop, print_progress, ages
+    session, source, trigger_seconds, once, stop, print_progress, ages, on_batch
         As for `run_stream`; the source is the lake's files.
 
     Raises
@@ -323,7 +358,7 @@ def run_streams(
         own = settings[lake.balancer.name]
         told = named_progress(print_progress, lake) if lake.balancer.place else print_progress
         running[lake.balancer.name] = workers.submit(
-            run_stream, session, lake, own, source, trigger_seconds, once, ended, told, ages
+            run_stream, session, lake, own, source, trigger_seconds, once, ended, told, ages, on_batch
         )
 
     with ThreadPoolExecutor(len(lakes)) as workers:
