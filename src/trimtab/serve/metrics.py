@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     )
     from trimtab.serve.interface import ServiceInterface
 
-Add = Callable[[str, tuple[str, ...], float | None], None]
+Labels = tuple[str, ...]
+Add = Callable[[str, Labels, float | None], None]
 TARGET: Final = ("cluster", "balancer")
 
 
@@ -118,7 +119,7 @@ class ServiceCollector(Collector):
         self._lock = threading.Lock()
         newest = service.decisions(limit=1)
         self._counted = newest[0].number if newest else 0
-        self._decisions: Counter[tuple[str, ...]] = Counter()
+        self._decisions: Counter[Labels] = Counter()
 
     def describe(self) -> list[Metric]:
         """No metrics, so that a registration does not read the service."""
@@ -134,7 +135,7 @@ class ServiceCollector(Collector):
             for one in METRICS
         }
 
-        def add(name: str, labels: tuple[str, ...], value: float | None) -> None:
+        def add(name: str, labels: Labels, value: float | None) -> None:
             if value is not None:
                 families[name].add_metric(labels, value)
 
@@ -167,11 +168,11 @@ class ServiceCollector(Collector):
         for trigger, mode in status.modes.items():
             add("trimtab_mode", (*at, trigger, mode), 1.0)
         for place, resource in enumerate(status.resources):
-            name = (*at, resource.resource)
-            add("trimtab_mean_ratio", name, resource.mean)
-            add("trimtab_peak_ratio", name, resource.peak)
-            add("trimtab_limit_ratio", name, resource.limit)
-            add("trimtab_worst_deviation_ratio", name, resource.deviation)
+            labels = (*at, resource.resource)
+            add("trimtab_mean_ratio", labels, resource.mean)
+            add("trimtab_peak_ratio", labels, resource.peak)
+            add("trimtab_limit_ratio", labels, resource.limit)
+            add("trimtab_worst_deviation_ratio", labels, resource.deviation)
             for broker in detail.brokers:
                 if place < len(broker.usage):
                     add("trimtab_usage_ratio", (*at, broker.name, resource.resource), broker.usage[place])
@@ -203,16 +204,16 @@ class ServiceCollector(Collector):
             if left is not None and limit:
                 add("trimtab_budget_left_ratio", (*at, name), left / limit)
 
-    def _count(self, targets: Sequence[TargetStatus]) -> Counter[tuple[str, ...]]:
+    def _count(self, targets: Sequence[TargetStatus]) -> Counter[Labels]:
         """Decisions since the start by target, kind and trigger; 0 for all that can be expected."""
         with self._lock:
             for status in targets:
                 at = (status.cluster, status.balancer)
-                expected = [(kind, "") for kind in _KINDS]
-                expected += [(kind, trigger) for kind in _KINDS_OF_TRIGGERS for trigger in status.modes]
+                expected: list[Labels] = [(*at, kind, "") for kind in _KINDS]
+                expected += [(*at, kind, trigger) for kind in _KINDS_OF_TRIGGERS for trigger in status.modes]
                 for labels in expected:
                     # An increase from nothing to 1 is none for Prometheus.
-                    self._decisions.setdefault((*at, *labels), 0)
+                    self._decisions[labels] += 0
             while new := self._service.decisions(after=self._counted, limit=1000):
                 self._decisions.update((one.cluster, one.balancer, one.kind, one.trigger) for one in new)
                 self._counted = new[-1].number
