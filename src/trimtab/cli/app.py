@@ -57,6 +57,10 @@ def _example(command: str, package: str) -> Callable[[], typer.Typer]:
 
 COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
     "check": (_declared("check"), "Check settings, folders, rights and exporters."),
+    "import-capacity": (
+        _declared("import-capacity"),
+        "Convert a capacity file of Cruise Control to the table [capacity].",
+    ),
     "collect": (_declared("collect"), "Sample a cluster into the lake at regular intervals."),
     "pipeline": (
         _declared("pipeline"),

@@ -182,6 +182,23 @@ def check(
     body.check(command_context(lake, settings, overrides, cluster), as_json=as_json)
 
 
+def import_capacity(
+    file: Path = typer.Argument(..., help="Capacity file of Cruise Control (JSON)."),
+) -> None:
+    """Print the table [capacity] of trimtab.toml for a capacity file of Cruise Control.
+
+    Takes the forms of capacity.json, capacityCores.json and capacityJBOD.json. Units become bytes, bytes per
+    second and cores. Standard error names what has no counterpart.
+    """
+    from trimtab.files.capacity_file import capacity_tables
+    from trimtab.report.formats import warn
+
+    text, notes = capacity_tables(file)
+    print(text, end="")
+    for note in notes:
+        warn(note)
+
+
 METRICS = typer.Option(
     None,
     "--metrics",
@@ -707,6 +724,7 @@ def _replay_app() -> typer.Typer:
 
 APPS: Final[dict[str, Callable[[], typer.Typer]]] = {
     "check": lambda: _alone(check),
+    "import-capacity": lambda: _alone(import_capacity),
     "collect": lambda: _alone(collect),
     "pipeline": _pipeline_app,
     "status": lambda: _alone(with_options(status, reading_options())),

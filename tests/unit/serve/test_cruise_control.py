@@ -1,6 +1,7 @@
 """Cruise Control's calls, served by a service in memory."""
 
 import json
+import re
 import threading
 import uuid
 from collections.abc import Mapping
@@ -15,7 +16,15 @@ from support.http_calls import HttpCalls
 from trimtab.files.replicas.plan import plan_from
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.model.replicas.settings import GOALS as OWN_GOALS
-from trimtab.serve.cruise_control import CHANGES, GOALS, PREFIX, REFUSED_CALLS, cruise_control_routes
+from trimtab.serve.cruise_control import (
+    CHANGES,
+    GOALS,
+    PREFIX,
+    REFUSED_CALLS,
+    REFUSED_GOALS,
+    REFUSED_PARAMETERS,
+    cruise_control_routes,
+)
 from trimtab.serve.documents import PlanRecord
 from trimtab.serve.http.app import create_app
 from trimtab.serve.http.security import token_digest
@@ -454,3 +463,10 @@ def test_an_unknown_call_names_the_known_ones(client: HttpCalls) -> None:
     """The list helps."""
     assert "use stop_proposal_execution, admin" in fault(client, "POST", "fly", 404)
     assert set(CHANGES) >= {"rebalance", "add_broker", "remove_broker"}
+
+
+def test_the_page_has_every_name() -> None:
+    """The page for users of Cruise Control has each goal and call, and each parameter without counterpart."""
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "coming-from-cruise-control.md").read_text()
+    names = {*GOALS, *REFUSED_GOALS, *REFUSED_CALLS, *REFUSED_PARAMETERS, *CHANGES}
+    assert not [name for name in names if not re.search(rf"`(GET |POST )?{name}(=\w+)?`", page)]
