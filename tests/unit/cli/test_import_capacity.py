@@ -93,7 +93,7 @@ def test_faults_have_a_place_and_a_remedy(
     assert text in capsys.readouterr().err
 
 
-def test_the_page_shows_what_the_command_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_page_is_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The example of the page for users of Cruise Control, typed."""
     rows = row("-1", "100000", rate="10000"), row("0", "500000", rate="10000")
     (tmp_path / "capacity.json").write_text(json.dumps({"brokerCapacities": rows}))
