@@ -70,11 +70,13 @@ MOVES = 14
 class FakeService:
     """The clusters `orders` (balanced, paused) and `payments` (a plan asks; its keys are being moved)."""
 
-    def __init__(self, settings: ServeSettings | None = None, is_leader: bool = True) -> None:
+    def __init__(
+        self, settings: ServeSettings | None = None, is_leader: bool = True, now: float = START
+    ) -> None:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._settings = settings or ServeSettings(clusters=("orders", "payments"))
-        self.now = START
+        self.now = now
         self.is_leader = is_leader
         self.leader_url = "" if is_leader else "http://leader.example:8230"
         self.findings: list[Finding] = []

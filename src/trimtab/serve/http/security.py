@@ -193,6 +193,7 @@ class Access:
         listened = settings.listen.rpartition(":")[0].strip("[]")
         self._hosts = {"localhost", listened, (public.hostname or "").lower()} - {""}
         self._public = public.netloc.lower()
+        self.is_public_secure = public.scheme == "https"
 
     @property
     def needs_token(self) -> bool:
