@@ -1,13 +1,21 @@
-"""Requests to an application in this process, without a server and without sockets."""
+"""Requests to an application in this process, without sockets, and servers of an application."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx
 
+from trimtab.files.serve_settings import ServeSettings
+from trimtab.serve.http.security import token_digest
+from trimtab.serve.http.server import HttpServer
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from starlette.applications import Starlette
 
 
@@ -41,3 +49,21 @@ class HttpCalls:
     def post(self, path: str, **more: Any) -> httpx.Response:
         """A request to change something."""
         return self("POST", path, **more)
+
+
+def write_tokens(path: Path) -> Path:
+    """A token file of three users, each with the name of its role; its token is the name and `-token`."""
+    roles = ("viewer", "operator", "admin")
+    path.write_text("".join(f"{one} {one} {token_digest(f'{one}-token')}\n" for one in roles))
+    return path
+
+
+@contextmanager
+def served(app: Starlette, settings: ServeSettings | None = None) -> Iterator[HttpServer]:
+    """A real server of the application, at a free port."""
+    server = HttpServer(app, settings or ServeSettings(listen="127.0.0.1:0"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -14,9 +14,9 @@ from starlette.routing import Route
 import trimtab
 from trimtab.serve.http.events import HEARTBEAT_SECONDS, EventStreams
 from trimtab.serve.http.openapi import openapi_document
-from trimtab.serve.http.operations import OPERATIONS, Operation
+from trimtab.serve.http.operations import OPERATIONS, Calls, Operation
 from trimtab.serve.http.problems import AccessError, Problem, answer, problem_of
-from trimtab.serve.http.routing import Calls, api_routes, read_form
+from trimtab.serve.http.routing import api_routes, read_form
 from trimtab.serve.http.security import COOKIE, Access, SecurityMiddleware
 from trimtab_common.errors import TrimtabError
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from trimtab.serve.documents import DecisionRecord
-    from trimtab.serve.http.routing import Calls
+    from trimtab.serve.http.operations import Calls
     from trimtab.serve.interface import ServiceInterface
 
 LOG = logging.getLogger("trimtab.serve.http")
@@ -64,12 +64,17 @@ class EventStreams:
         headers = {"X-Accel-Buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers, media_type="text/event-stream")
-        if len(self._streams) >= MAX_STREAMS or self._closed.is_set():
+        if self.number >= MAX_STREAMS or self._closed.is_set():
             raise HTTPException(503, f"{MAX_STREAMS} streams are open", {"Retry-After": "10"})
         first = int(header) if header is not None else after
         if first is UNSET:
             first = await self._newest()
         return StreamingResponse(self._content(first), headers=headers, media_type="text/event-stream")
+
+    @property
+    def number(self) -> int:
+        """Number of the streams that are open now."""
+        return len(self._streams)
 
     def close(self) -> None:
         """End all streams; from any thread."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import anyio
+import anyio.to_thread
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from trimtab.model.policy import DAY
@@ -29,6 +31,9 @@ from trimtab_common.errors import InputError
 PREFIX = "/api/v1"
 MAX_ROWS = 1000
 MAX_POINTS = 1000
+CALL_THREADS = 16
+PLAN_THREADS = 2
+"""Plans that are made at the same time; others wait, and hold no thread while they do."""
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS, description="Largest number of rows.")]
 ClusterFilter = Annotated[str, Meta(description="Name of a cluster; all by default.")]
@@ -63,7 +68,7 @@ class TextQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecisionsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Query of decisions."""
+    """Query of the list of decisions."""
 
     after: (
         Annotated[
@@ -193,6 +198,19 @@ class Operation:
         if self.is_stream:
             return "text/event-stream"
         return "text/plain" if self.result is str else "application/json"
+
+
+class Calls:
+    """Runs blocking calls of the service in threads; slow ones cannot keep the others waiting."""
+
+    def __init__(self) -> None:
+        self._fast = anyio.CapacityLimiter(CALL_THREADS)
+        self._slow = anyio.CapacityLimiter(PLAN_THREADS)
+
+    async def run(self, call: Callable[[], object], is_slow: bool = False) -> object:
+        """The result of a call. A stop of the server does not wait for it."""
+        limiter = self._slow if is_slow else self._fast
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def _loads(service: ServiceInterface, call: Call) -> LoadSeries:

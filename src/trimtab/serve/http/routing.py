@@ -7,42 +7,23 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-import anyio
-import anyio.to_thread
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
 from trimtab.serve.documents import PlanRecord
-from trimtab.serve.http.operations import PREFIX, Call, Health, Operation
+from trimtab.serve.http.operations import PREFIX, Call, Calls, Health, Operation
 from trimtab.serve.http.security import require_role
 from trimtab.serve.interface import UnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from starlette.requests import Request
 
     from trimtab.serve.http.events import EventStreams
     from trimtab.serve.interface import ServiceInterface
-
-CALL_THREADS = 16
-PLAN_THREADS = 2
-"""Plans that are made at the same time; others wait, and hold no thread while they do."""
-
-
-class Calls:
-    """Runs blocking calls of the service in threads; slow ones cannot keep the others waiting."""
-
-    def __init__(self) -> None:
-        self._fast = anyio.CapacityLimiter(CALL_THREADS)
-        self._slow = anyio.CapacityLimiter(PLAN_THREADS)
-
-    async def run(self, call: Callable[[], object], is_slow: bool = False) -> object:
-        """The result of a call. A stop of the server does not wait for it."""
-        limiter = self._slow if is_slow else self._fast
-        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def api_routes(

@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
+        """Listen, then set `ready` for the thread that waits."""
         await super().startup(sockets)
         self.ready.set()
 
@@ -96,6 +96,11 @@ class HttpServer:
         """Host and port that the server listens on."""
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
+
+    @property
+    def ready(self) -> threading.Event:
+        """Set when connections are accepted."""
+        return self._server.ready
 
     @property
     def url(self) -> str:
