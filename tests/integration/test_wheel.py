@@ -137,3 +137,20 @@ def test_a_missing_extra_is_named(run: Run, words: list[str], extra: str) -> Non
 def test_status_reads_the_lake_without_any_extra(run: Run) -> None:
     """The message about a missing lake is that of the lake, not of the installation."""
     assert "trimtab collect" in _refused(run, "status")
+
+
+def test_templates_and_static_files_of_the_pages_are_installed(run: Run) -> None:
+    """A wheel without them would serve nothing but errors."""
+    folder = ROOT / "src" / "trimtab" / "serve" / "pages"
+    expected = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    )
+    ask = (
+        "from pathlib import Path; import trimtab; folder = Path(trimtab.__file__).parent / 'serve' / 'pages'; "
+        "print(*sorted(p.relative_to(folder).as_posix() for p in folder.rglob('*')"
+        " if p.is_file() and p.suffix not in ('.py', '.pyc')))"
+    )
+    assert run("python", "-c", ask).stdout.split() == expected
+    assert "templates/base.html" in expected
