@@ -148,7 +148,8 @@ def test_templates_and_static_files_of_the_pages_are_installed(run: Run) -> None
         if path.is_file() and path.suffix not in (".py", ".pyc")
     )
     ask = (
-        "from pathlib import Path; import trimtab; folder = Path(trimtab.__file__).parent / 'serve' / 'pages'; "
+        "from pathlib import Path; import trimtab; "
+        "folder = Path(trimtab.__file__).parent / 'serve' / 'pages'; "
         "print(*sorted(p.relative_to(folder).as_posix() for p in folder.rglob('*')"
         " if p.is_file() and p.suffix not in ('.py', '.pyc')))"
     )
