@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -87,6 +88,11 @@ def error_page(
             return RedirectResponse("/login", 303)
         if problem.status == 401:
             return pages.response(request, "login", status=401, error=problem.detail)
+        if problem.status in (404, 405):
+            # Remedies of the API name its paths.
+            problem = replace(problem, remedy="")
+        if problem.detail == problem.title:
+            problem = replace(problem, detail="There is no page at this address.")
         # A browser would repeat a form at the address of a redirect, where it has no session.
         status = 503 if problem.status == 307 else problem.status
         return pages.response(
