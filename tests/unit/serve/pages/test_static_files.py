@@ -21,7 +21,7 @@ def test_libraries_are_as_fetched() -> None:
 
 def test_each_library_has_its_licence() -> None:
     """Their licences require that the text is distributed with the files."""
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in (STATIC / "vendor").glob("*.LICENSE")}
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (STATIC / "vendored").glob("*.LICENSE")}
     assert "Zero-Clause BSD" in texts["htmx"]
     assert "MIT License" in texts["uPlot"]
 
