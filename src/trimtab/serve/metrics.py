@@ -49,6 +49,11 @@ class MetricSpec:
     is_counter: bool = False
     is_global: bool = False
 
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """All labels, in the order in which values are added."""
+        return () if self.is_global else (*TARGET, *self.labels)
+
 
 METRICS: Final = (
     MetricSpec("trimtab_leader", "Whether this instance decides for the balancer."),
@@ -130,7 +135,7 @@ class ServiceCollector(Collector):
         begun = time.perf_counter()
         families = {
             one.name: (CounterMetricFamily if one.is_counter else GaugeMetricFamily)(
-                one.name, one.text, labels=() if one.is_global else (*TARGET, *one.labels)
+                one.name, one.text, labels=one.all_labels
             )
             for one in METRICS
         }

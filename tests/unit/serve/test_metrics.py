@@ -17,13 +17,13 @@ from trimtab.files.serve_settings import ServeSettings
 from trimtab.model.policy import Budget
 from trimtab.serve.documents import BrokerStatus, NotificationStatus, ResourceStatus, TargetDetail
 from trimtab.serve.http.app import create_app
-from trimtab.serve.metrics import METRICS, TARGET, metrics_route
+from trimtab.serve.metrics import METRICS, metrics_route
 
 if TYPE_CHECKING:
     from trimtab.serve.interface import ServiceInterface
 
 Labels = tuple[str, ...]
-ORDER = {one.name: (*TARGET, *one.labels) for one in METRICS}
+ORDER = {one.name: one.all_labels for one in METRICS}
 """Labels of each metric, in the order in which tests name their values."""
 
 
@@ -129,7 +129,7 @@ def test_all_metrics_are_declared_and_have_series(service: FakeService) -> None:
         if line.startswith("trimtab_"):
             name = re.split(r"[{ ]", line)[0]
             shown.setdefault(name, set()).update(re.findall(r'(\w+)="', line))
-    declared = {one.name: set(() if one.is_global else (*TARGET, *one.labels)) for one in METRICS}
+    declared = {one.name: set(one.all_labels) for one in METRICS}
     assert shown == declared
 
 
