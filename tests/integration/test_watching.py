@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
-import uvicorn
 
 from support.fake_service import FakeService
 from support.prometheus import alertmanager, get_json, program, prometheus, wait_for
@@ -24,6 +23,7 @@ from trimtab.observe.collect.sampler import TickResult
 from trimtab.observe.steps.stream import BatchResult
 from trimtab.serve.documents import DecisionRecord
 from trimtab.serve.http.app import create_app
+from trimtab.serve.http.server import HttpServer
 from trimtab.serve.metrics import metrics_route
 from trimtab.serve.notifications import outbox_rows, post
 
@@ -60,17 +60,13 @@ def test_cases_find_alerts_that_always_or_never_fire(tmp_path: Path) -> None:
 @contextmanager
 def served(service: FakeService) -> Iterator[int]:
     """The application of a service behind a real HTTP server; yields its port."""
-    (port,) = free_ports(1)
     app = create_app(service, routes=[metrics_route(service, clock=lambda: service.now)])
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_for(lambda: server.started, "the HTTP server")
+    server = HttpServer(app, ServeSettings(listen="127.0.0.1:0"))
+    server.start()
     try:
-        yield port
+        yield server.address[1]
     finally:
-        server.should_exit = True
-        thread.join(30)
+        server.stop()
 
 
 def test_panels_and_rules_have_series_in_prometheus(tmp_path: Path) -> None:
@@ -103,11 +99,11 @@ def test_panels_and_rules_have_series_in_prometheus(tmp_path: Path) -> None:
 
             wait_for(lambda: len(series("up == 1")) == len(jobs), "scrapes of all jobs")
             for title, expression in panel_expressions():
-                wait_for(lambda one=expression: series(one), f"series of {title}: {expression}")
+                wait_for(partial(series, expression), f"series of {title}: {expression}")
             for name, expression in rule_expressions().items():
                 series(" ".join(expression.removeprefix(">-").split()))
                 for metric in metric_names(expression):
-                    wait_for(lambda one=metric: series(one), f"series of {metric} in {name}")
+                    wait_for(partial(series, metric), f"series of {metric} in {name}")
 
             def states() -> dict[str, str]:
                 (group,) = get_json(f"{url}/api/v1/rules")["data"]["groups"]
