@@ -34,7 +34,7 @@ def run_cases(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_alerts_fire_and_stay_silent() -> None:
+def test_each_alert_has_a_case_that_fires_and_one_without() -> None:
     """Each of the ten alerts fires in its case, with summary and remedy, and stays silent in another."""
     checked = subprocess.run(
         [program("promtool"), "check", "rules", RULES], capture_output=True, text=True, check=False
