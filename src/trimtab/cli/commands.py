@@ -88,6 +88,13 @@ FORMS = ("text", "json", *dict.fromkeys(form for level in BALANCERS.values() for
 """Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
 
 JSON = typer.Option(False, "--json", help="Print one JSON document instead of text.")
+VIA = typer.Option(
+    None, "--via", metavar="URL", help="Do it by the service at this address (`trimtab serve`), not here."
+)
+TOKEN_FILE = typer.Option(
+    None, "--token-file", help="File with the token for --via; default: the variable TRIMTAB_TOKEN."
+)
+SERVED_CLUSTER = typer.Option(None, "--cluster", help="With --via: a cluster of the service, by its name.")
 
 
 def reading_options() -> list[Option]:
@@ -377,6 +384,8 @@ def status(
     every: bool = typer.Option(False, "--all", help="Show all brokers or queues."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
+    via: str | None = VIA,
+    token_file: Path | None = TOKEN_FILE,
     *,
     values: OptionValues,
 ) -> None:
@@ -384,8 +393,16 @@ def status(
 
     Reads the output of `trimtab pipeline`; starts no JVM and sends no request to a cluster. With --live, or
     with an address as --cluster, it shows the current placement from that cluster instead. With --keys it
-    shows the last reading of a topic: hot keys, and the balance over its partitions.
+    shows the last reading of a topic: hot keys, and the balance over its partitions. With --via it shows
+    the verdicts of a service, and what it waits for.
     """
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        local = {"lake": lake, "live": live, "watch": watch, "all": every, "settings": settings}
+        remote.reject_local_options(**local, set=overrides, **values)
+        return remote.status(remote.client_of(via, token_file), cluster, as_json=as_json)
+
     from trimtab.cli import status as body
 
     where = command_context(lake, settings, overrides, cluster, values)
@@ -436,9 +453,28 @@ def _plan_command(balancer: Balancer) -> Any:
         detailed: bool = typer.Option(
             False, "--detailed-exitcode", help="Exit code 4 instead of 0 if the plan has moves."
         ),
+        via: str | None = VIA,
+        token_file: Path | None = TOKEN_FILE,
         *,
         values: OptionValues,
     ) -> None:
+        if via is not None:
+            from trimtab.cli import via as remote
+
+            local = {"snapshot": snapshot, "lake": lake, "strategy": strategy, "settings": settings}
+            remote.reject_local_options(**local)
+            return remote.plan(
+                remote.client_of(via, token_file),
+                balancer,
+                cluster,
+                overrides,
+                values,
+                out,
+                form_of(form, as_json),
+                all_moves=all_moves,
+                detailed=detailed,
+            )
+
         from trimtab.cli import plan as body
 
         asked = PlanRequest(
@@ -508,7 +544,7 @@ def diff_plans(
 
 
 def apply(
-    plan: Path = typer.Argument(help="Plan file (trimtab/plan/1)."),
+    plan: Path = typer.Argument(help="Plan file (trimtab/plan/1); with --via also the digest of a plan."),
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the steps and change nothing."),
     rebase: bool = typer.Option(
@@ -522,6 +558,8 @@ def apply(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
+    via: str | None = VIA,
+    token_file: Path | None = TOKEN_FILE,
     *,
     values: OptionValues,
 ) -> None:
@@ -530,7 +568,22 @@ def apply(
     The cluster must be of the plan's system. Ctrl-C once stops
     (steps in flight finish), twice cancels (copies are rolled back; unloads cannot be). A killed execution
     can be resumed. Exit code 0: finished; 1: steps are left, or the plan was rejected; 2: invalid input.
+    With --via the service executes a plan that it holds; Ctrl-C then stops the display alone.
     """
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        local = {
+            "skip_changed": rebase,
+            "revert": back,
+            "cluster": cluster,
+            "lake": lake,
+            "settings": settings,
+        }
+        remote.reject_local_options(**local, set=overrides, **values)
+        service = remote.client_of(via, token_file)
+        return remote.apply(service, plan, yes=yes, dry_run=dry_run, as_json=as_json)
+
     from trimtab.cli import execution as body
 
     where = command_context(lake, settings, overrides, cluster, values)
@@ -559,15 +612,35 @@ def serve(
     body.serve(context.settings, context.overrides, context.lake)
 
 
-def list_executions(as_json: bool = JSON) -> None:
-    """List all executions of the state folder, newest first."""
+def list_executions(
+    as_json: bool = JSON, via: str | None = VIA, token_file: Path | None = TOKEN_FILE
+) -> None:
+    """List all executions of the state folder, newest first; with --via those of a service."""
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        return remote.list_executions(remote.client_of(via, token_file), as_json=as_json)
+
     from trimtab.cli import execution as body
 
     body.list_executions(as_json=as_json)
 
 
-def show_execution(execution: int | None = ID, as_json: bool = JSON) -> None:
+def show_execution(
+    execution: int | None = ID,
+    cluster: str | None = SERVED_CLUSTER,
+    as_json: bool = JSON,
+    via: str | None = VIA,
+    token_file: Path | None = TOKEN_FILE,
+) -> None:
     """Show one execution: its steps, their progress, and the end of its log."""
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        return remote.show(remote.client_of(via, token_file), execution, cluster, as_json=as_json)
+    if cluster is not None:
+        raise InputError("--cluster is for --via only; give the id of the execution")
+
     from trimtab.cli import execution as body
 
     body.show(execution, as_json=as_json)
@@ -581,7 +654,16 @@ def _on_a_cluster(name: Literal["resume", "stop", "cancel"], story: str) -> Call
         settings: Path | None = SETTINGS,
         overrides: list[str] = SET,
         as_json: bool = JSON,
+        via: str | None = VIA,
+        token_file: Path | None = TOKEN_FILE,
     ) -> None:
+        if via is not None:
+            from trimtab.cli import via as remote
+
+            remote.reject_local_options(lake=lake, settings=settings, set=overrides)
+            service = remote.client_of(via, token_file)
+            return remote.request(service, name, execution, cluster, as_json=as_json)
+
         from trimtab.cli import execution as body
 
         where = command_context(lake, settings, overrides, cluster)

@@ -1,0 +1,232 @@
+"""`status`, `plan`, `apply` and `execution` with `--via`, against a real server of the API."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from support.authority import Authority
+from support.fake_service import FakeService
+from support.http_calls import served, write_tokens
+from trimtab.cli import via
+from trimtab.cli.app import _root
+from trimtab.files.serve_settings import ServeSettings
+from trimtab.serve.client import ServiceClient
+from trimtab.serve.documents import ExecutionDetail, PlanRecord, TargetStatus
+from trimtab.serve.http.app import create_app
+from trimtab_common.errors import ConnectError, InputError, SettingsError, TrimtabError
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
+    """The service behind the server; commands look at it often."""
+    monkeypatch.setattr(via, "POLL_SECONDS", 0.01)
+    return FakeService()
+
+
+@pytest.fixture
+def command(service: FakeService) -> Iterator[Command]:
+    """Runs `trimtab` with `--via`."""
+    with served(create_app(service)) as server:
+
+        def run(*words: str) -> Result:
+            return CliRunner().invoke(_root, [*words, "--via", server.url])
+
+        yield run
+
+
+@contextmanager
+def _time_passes(service: FakeService) -> Iterator[None]:
+    """The clock of the service runs, so that executions end."""
+    end = threading.Event()
+
+    def run() -> None:
+        while not end.wait(0.01):
+            service.advance(20)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_status_names_verdicts_and_reasons(command: Command, service: FakeService) -> None:
+    """Each balancer has its verdict and what it waits for; JSON is the document of the API."""
+    text = command("status").output
+    assert "orders/replicas: balanced" in text
+    assert "waits: A plan of 14 moves waits for an approval." in text
+    found = msgspec.json.decode(command("status", "--json").output, type=list[TargetStatus])
+    assert found == list(service.targets())
+    assert "payments" not in command("status", "--cluster", "orders").output
+
+
+def test_plan_is_made_by_the_service(command: Command, service: FakeService, tmp_path: Path) -> None:
+    """Options become settings; the file is the plan byte for byte; the exit code is that of the verdict."""
+    out = tmp_path / "plan.json"
+    words = ["plan", "replicas", "--cluster", "payments", "--drain", "5", "--set", "replicas.epsilon=0.05"]
+    done = command(*words, "--out", str(out))
+    assert done.exit_code == 0, done.output
+    digest = hashlib.sha256(out.read_bytes()).hexdigest()
+    assert service.plan(digest).settings == {"drain": ["5"], "epsilon": 0.05}
+    assert f"plan {digest[:12]} for payments/replicas" in done.output
+    assert command(*words, "--detailed-exitcode").exit_code == 4
+    assert msgspec.json.decode(command(*words, "--json").stdout, type=PlanRecord) == service.plan(digest)
+
+
+def test_an_incomplete_plan_has_its_exit_code(command: Command, service: FakeService) -> None:
+    """Exit code 3, as of a plan made here."""
+    made = service.plans()[0]
+    service._plans[made.digest] = msgspec.structs.replace(made, verdict="incomplete")
+    service.make_plan = lambda *_: service.plan(made.digest)  # type: ignore[method-assign]
+    assert command("plan", "replicas", "--cluster", "payments").exit_code == 3
+
+
+def test_apply_follows_the_execution_to_its_end(
+    command: Command, service: FakeService, tmp_path: Path
+) -> None:
+    """The plan is named by its file; exit code 0 once it has finished."""
+    path = tmp_path / "plan.json"
+    path.write_bytes(service.plan_bytes(service.plans()[0].digest))
+    with _time_passes(service):
+        done = command("apply", str(path), "--yes")
+    assert done.exit_code == 0, done.output
+    assert "execution 4 on payments: finished, 12 of 12 steps done" in done.output
+    assert service.execution("payments", 4).execution.approved_by == "local"
+
+
+def test_apply_takes_a_digest_and_a_dry_run_changes_nothing(command: Command, service: FakeService) -> None:
+    """A dry run shows the plan; an unknown name is no plan."""
+    digest = service.plans()[0].digest
+    done = command("apply", digest[:12], "--dry-run")
+    assert done.exit_code == 0
+    assert service.plan(digest).state == "asking"
+    assert command("apply", digest[:12]).exit_code != 0  # there is no person to confirm
+    assert service.plan(digest).state == "asking"
+    with pytest.raises(InputError, match="neither a plan file nor the digest"):
+        raise command("apply", "plan.json", "--yes").exception or AssertionError
+
+
+def test_an_execution_is_stopped_resumed_and_cancelled(command: Command, service: FakeService) -> None:
+    """Each command follows the execution to the state that it asked for."""
+    done = command("execution", "stop", "3")
+    assert (done.exit_code, "execution 3 on payments: stopped" in done.output) == (0, True)
+    with _time_passes(service):
+        done = command("execution", "resume", "3", "--cluster", "payments")
+    assert (done.exit_code, "finished" in done.output) == (0, True)
+    refused = command("execution", "cancel", "3")
+    assert isinstance(refused.exception, TrimtabError)
+    assert "finished" in str(refused.exception)
+
+
+def test_executions_are_listed_with_details(command: Command, service: FakeService) -> None:
+    """The newest is the default; JSON is the document of the API."""
+    text = command("execution", "list").output
+    assert [line.split()[0] for line in text.splitlines()[1:]] == ["3", "2", "1"]
+    assert len(json.loads(command("execution", "list", "--json").output)) == 3
+    assert "execution 3 on payments: running" in command("execution", "show").output
+    found = msgspec.json.decode(command("execution", "show", "1", "--json").output, type=ExecutionDetail)
+    assert found == service.execution("payments", 1)
+    with pytest.raises(InputError, match="no such execution"):
+        raise command("execution", "show", "9").exception or AssertionError
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--live"),
+        ("status", "--lake", "x"),
+        ("plan", "replicas", "--snapshot", "x"),
+        ("apply", "x", "--skip-changed"),
+        ("apply", "x", "--set", "a.b=1"),
+        ("execution", "stop", "--lake", "x"),
+        ("plan", "replicas", "--cluster", "payments", "--set", "bundles.epsilon=0.1"),
+    ],
+)
+def test_options_of_this_machine_are_refused(words: tuple[str, ...], command: Command) -> None:
+    """They would silently have no effect on the service."""
+    found = command(*words).exception
+    assert isinstance(found, InputError)
+    assert "--via" in str(found)
+
+
+# ---------------------------------------------------------------- the client
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The role of the token counts; messages name neither the token nor its file's content."""
+    settings = ServeSettings(listen="127.0.0.1:0", token_file=str(write_tokens(tmp_path / "tokens")))
+    token = tmp_path / "token"
+    token.write_text("viewer-token\n")
+    with served(create_app(FakeService(settings)), settings) as server:
+
+        def run(*words: str) -> Result:
+            return CliRunner().invoke(_root, [*words, "--via", server.url])
+
+        assert isinstance(run("status").exception, ConnectError)
+        assert run("status", "--token-file", str(token)).exit_code == 0
+        found = run("execution", "stop", "--token-file", str(token)).exception
+        assert isinstance(found, ConnectError)
+        assert "this needs operator" in str(found)
+        monkeypatch.setenv("TRIMTAB_TOKEN", "operator-token")
+        assert run("execution", "stop").exit_code == 0
+        monkeypatch.setenv("TRIMTAB_TOKEN", "wrong-token")
+        found = run("status").exception
+        assert isinstance(found, ConnectError)
+        assert "wrong-token" not in str(found)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        via.client_of("http://localhost", tmp_path / "none")
+
+
+def test_the_leader_receives_changes() -> None:
+    """The client follows one redirect, with the method and the body."""
+    leader, follower = FakeService(), FakeService(is_leader=False)
+    with served(create_app(leader)) as first, served(create_app(follower)) as second:
+        follower.leader_url = first.url
+        body = {"reason": "audit"}
+        ServiceClient(second.url).post("clusters/payments/replicas/pause", TargetStatus, body)
+        assert [one.pause is not None for one in leader.targets()] == [True, True, False]
+        follower.leader_url = ""
+        with pytest.raises(TrimtabError, match="another instance decides"):
+            ServiceClient(second.url).post("clusters/payments/replicas/pause", TargetStatus, body)
+
+
+def test_certificates_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown authority is refused; `SSL_CERT_FILE` names it."""
+    authority = Authority(tmp_path)
+    certificate, key = authority.signed("localhost", "127.0.0.1")
+    settings = ServeSettings(
+        listen="127.0.0.1:0", tls_certificate_file=str(certificate), tls_key_file=str(key)
+    )
+    with served(create_app(FakeService()), settings) as server:
+        with pytest.raises(ConnectError, match="certificate verify failed"):
+            ServiceClient(server.url).get("clusters", list[TargetStatus])
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+        assert len(ServiceClient(server.url).get("clusters", list[TargetStatus])) == 3
+
+
+@pytest.mark.parametrize("url", ["localhost:8230", "ftp://x", "http://", "http://u:p@x", "http://x?y"])
+def test_wrong_addresses_are_refused(url: str) -> None:
+    """A secret in the address would be in logs."""
+    with pytest.raises(InputError, match="--via"):
+        ServiceClient(url)
+
+
+def test_an_unreachable_service_is_named() -> None:
+    """The remedy is to start it."""
+    with served(create_app(FakeService())) as server:
+        url = server.url
+    with pytest.raises(ConnectError, match=rf"--via {url} cannot be reached"):
+        ServiceClient(url).get("clusters", list[TargetStatus])
