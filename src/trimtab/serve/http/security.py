@@ -216,19 +216,19 @@ class Access:
                 if role is None:
                     raise AccessError(401, "unauthenticated", "the proxy sends an unknown role")
                 return User(name, role)
+        if self._tokens is None:
+            # A proxy that forgets to name a user must not make everybody an operator.
+            return None if client in self._proxies else LOCAL
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme:
             user = self._user_of_token(token.strip()) if scheme.lower() == "bearer" else None
             if user is None:
                 raise AccessError(401, "unauthenticated", "the token is not known")
             return user
-        if self._tokens is None:
-            # A proxy that forgets to name a user must not make everybody an operator.
-            return None if client in self._proxies else LOCAL
         return self._user_of_session(request.cookies.get(COOKIE, ""))
 
     def _user_of_token(self, token: str) -> User | None:
-        return self._tokens.user(token_digest(token)) if self._tokens else LOCAL
+        return self._tokens.user(token_digest(token)) if self._tokens else None
 
     def _user_of_session(self, session: str) -> User | None:
         with self._lock:

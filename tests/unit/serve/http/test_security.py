@@ -169,6 +169,8 @@ def test_a_proxy_on_the_loopback_is_not_a_local_user() -> None:
     """Without a token file, a request of the proxy that names no user has no user."""
     app = _app(trusted_proxies=("127.0.0.1",))
     assert HttpCalls(app).get(CLUSTERS).status_code == 401
+    assert HttpCalls(app).get(CLUSTERS, headers=_bearer("operator")).status_code == 401
+    assert "set-cookie" not in _login(app, "anything").headers
     assert HttpCalls(app, "::1").get(CLUSTERS).status_code == 200
 
 
