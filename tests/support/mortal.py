@@ -13,21 +13,27 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trimtab.act.executor import StateCodecs
-from trimtab.act.journal import Journal
+from trimtab.act.journal import ConnectDatabase, Journal, connect_database
 
 
 class MortalJournal(Journal):
     """Such a journal; `writes` counts the writes of states so far."""
 
     def __init__(
-        self, path: Path, codecs: StateCodecs, dies_at: int | None, before: bool, die: Callable[[], NoReturn]
+        self,
+        path: Path,
+        codecs: StateCodecs,
+        dies_at: int | None,
+        before: bool,
+        die: Callable[[], NoReturn],
+        connect: ConnectDatabase = connect_database,
     ) -> None:
         self.writes = 0
         self._of_state = False
         self._dies_at = dies_at
         self._before = before
         self._die = die
-        super().__init__(path, codecs)
+        super().__init__(path, codecs, connect)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -62,9 +68,9 @@ def kill_at(word: str) -> None:
     """Let every store of executions in this process die so."""
     from trimtab.act import journal
 
-    def mortal(path: Path, codecs: StateCodecs) -> Journal:
+    def mortal(path: Path, codecs: StateCodecs, connect: ConnectDatabase = connect_database) -> Journal:
         dies_at = int(word.removesuffix("-")) if word else None
-        return MortalJournal(path, codecs, dies_at, word.endswith("-"), _killed)
+        return MortalJournal(path, codecs, dies_at, word.endswith("-"), _killed, connect)
 
     journal.Journal = mortal  # type: ignore[assignment, misc]
 

@@ -25,8 +25,9 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # Clients of clusters log each connection at the level INFO.
+    # Clients of clusters log each refused connection; what it means is logged here.
     logging.getLogger("trimtab").setLevel(logging.INFO)
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     stop = stop_on_signals()
     service = Service(settings, overrides, lake, state_folder())
     service.start()

@@ -52,7 +52,7 @@ STORED_PLAN: Final = "plan"
 APPROVED_BY: Final = "approved_by"
 """Setting of a request whose plan is approved with the request, by that person."""
 _OWN: Final = (STORED_PLAN, APPROVED_BY)
-RETRY_SECONDS: Final = (2.0, 5.0, 10.0, 20.0, 30.0)
+RETRY_SECONDS: Final = (2.0, 5.0, 5.0, 10.0)
 """Pauses before an interrupted execution is resumed; the last one repeats."""
 
 _OUTCOMES: Final = {

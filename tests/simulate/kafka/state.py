@@ -254,6 +254,10 @@ class ConfigStore:
             values[key] = _checked(key, _combined(values.get(key, ""), operation, value or ""))
         self._values[kind, name] = values
 
+    def items(self) -> list[tuple[tuple[ResourceType, str], dict[str, str]]]:
+        """The values of every resource, by its kind and name."""
+        return sorted(self._values.items())
+
     def throttles(self) -> dict[tuple[str, str], dict[str, str]]:
         """Every throttle that is set anywhere, by (resource type, name); empty in a clean cluster."""
         keys = {*BROKER_THROTTLES, *TOPIC_THROTTLES}

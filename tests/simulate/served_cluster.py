@@ -1,0 +1,247 @@
+"""A simulated Kafka cluster with a lake, and real processes of `trimtab serve` that balance it.
+
+The cluster answers in Kafka's protocol. A thread writes a snapshot of it into the lake at intervals, as the
+pipeline does. Nothing in the processes is replaced.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from simulate.kafka.cluster import SimulatedKafka, cluster_of
+from simulate.kafka.port import CLAIM
+from simulate.kafka.server import SimulatedKafkaServer
+from support.replica_clusters import broker, partition, snapshot
+from trimtab.api import write_snapshot
+from trimtab.balancers import BALANCERS
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.observe.lake.lake import Lake
+
+ROOT = Path(__file__).parents[2]
+CAPACITY = (10.0, 1e10, 1e8, 1e8)
+MEBIBYTE = 1 << 20
+ELSEWHERE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+"""Runs a command with process numbers of its own, so that `host_id` differs."""
+
+
+def can_be_elsewhere() -> bool:
+    """Whether this machine allows processes with numbers of their own."""
+    try:
+        return subprocess.run([*ELSEWHERE, "true"], check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def snapshot_of(cluster: SimulatedKafka, loads: Mapping[str, float], taken_at: float) -> ReplicasSnapshot:
+    """The cluster as a pipeline would show it; `loads` are bytes per second of each topic's partitions."""
+    partitions = []
+    for one in cluster.partitions.values():
+        load = loads[one.name.topic]
+        in_sync = [replica for replica in one.in_sync if replica in one.settled_replicas]
+        partitions.append(
+            partition(
+                one.name.topic,
+                one.name.number,
+                one.settled_replicas,
+                leader=one.leader if one.leader in one.settled_replicas else None,
+                in_sync=in_sync,
+                load=(load / 2e7, one.size_bytes, load, 2 * load),
+            )
+        )
+    brokers = [
+        broker(one.id, one.rack, one.host, "alive" if one.active else "dead", CAPACITY)
+        for one in cluster.brokers.values()
+    ]
+    found = snapshot(brokers, partitions)
+    at = datetime.datetime.fromtimestamp(taken_at, datetime.UTC).isoformat().replace("+00:00", "Z")
+    object.__setattr__(found, "reference", SnapshotReference(cluster.cluster_id, at, "0" * 64))
+    return found
+
+
+class ServedCluster:
+    """Six simulated brokers, a lake, and instances of the service.
+
+    Parameters
+    ----------
+    folder
+        Of the lake, the settings and the state folders.
+    settings
+        Text of the section `[serve]`, and what follows it.
+    balanced
+        Whether the placement is even from the beginning.
+    """
+
+    def __init__(self, folder: Path, settings: str, *, speed: float = 4.0, balanced: bool = True) -> None:
+        self.folder = folder
+        self.cluster = cluster_of(6, racks=3, copy_bytes_per_second=20e6)
+        self.loads: dict[str, float] = {}
+        for number in range(24):
+            first = number % 6 if balanced else number % 3
+            replicas = [first + 1, (first + 1) % 6 + 1, (first + 2) % 6 + 1]
+            self.cluster.controller.create_topic(f"t{number:02}", {0: replicas}, 40 * MEBIBYTE, 0.0)
+            self.loads[f"t{number:02}"] = 1e6
+        self.server = SimulatedKafkaServer(self.cluster, speed)
+        self.lake = folder / "lake"
+        self.settings = folder / "trimtab.toml"
+        self.section = settings
+        self.publishing = True
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._over = threading.Event()
+        self._publisher = threading.Thread(target=self._publish, name="publisher", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.server.__enter__()
+        self.settings.write_text(
+            f'[clusters.sim]\naddress = "kafka://{",".join(self.server.bootstrap)}"\n'
+            "[execution]\npoll_interval_seconds = 0.2\ncheck_interval_seconds = 1.0\n"
+            f"unreachable_timeout_seconds = 20\n{self.section}\n",
+            encoding="utf-8",
+        )
+        self._publisher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+        self._over.set()
+        self._publisher.join()
+        self.server.__exit__(kind, error, trace)
+
+    def _publish(self) -> None:
+        lake = Lake(self.lake, BALANCERS["replicas"].pipeline())
+        while not self._over.is_set():
+            if self.publishing:
+                now = time.time()
+                found = self.server.do(lambda cluster, now=now: snapshot_of(cluster, self.loads, now))
+                at = datetime.datetime.fromtimestamp(now, datetime.UTC)
+                folder = lake.snapshot_folder(self.cluster.cluster_id)
+                folder.mkdir(parents=True, exist_ok=True)
+                write_snapshot(found, folder / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}")
+            self._over.wait(1.0)
+
+    # ------------------------------------------------------------ instances
+
+    def start(self, name: str, *, elsewhere: bool = False) -> None:
+        """Start an instance of the service with a state folder of its own.
+
+        Parameters
+        ----------
+        elsewhere
+            Whether others take it for a process of another machine: it has process numbers of its own.
+        """
+        log = open(self.folder / f"{name}.log", "ab")  # noqa: SIM115 - it belongs to the process
+        paths = [str(ROOT / "src"), *map(str, sorted((ROOT / "packages").glob("*/src")))]
+        self.processes[name] = subprocess.Popen(
+            [
+                *(ELSEWHERE if elsewhere else ()), sys.executable, "-m", "trimtab", "serve", "--settings", str(self.settings),
+                "--lake", str(self.lake), "--set", f'serve.instance="{name}"',
+                "--set", f'clusters.sim.client_id="{name}"',
+                "--listen", f"127.0.0.1:{free_port()}",
+            ],
+            start_new_session=True,
+            env={**os.environ, "TRIMTAB_STATE": str(self.folder / name), "PYTHONPATH": os.pathsep.join(paths)},
+            stdout=log,
+            stderr=log,
+        )  # fmt: skip
+        log.close()
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Send a signal to an instance; SIGKILL also waits for its end."""
+        process = self.processes[name]
+        os.killpg(process.pid, number)
+        if number == signal.SIGKILL:
+            process.wait()
+            del self.processes[name]
+
+    def log(self, name: str) -> str:
+        """What an instance printed."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8")
+
+    # ------------------------------------------------------------ what happened
+
+    def decisions(self, name: str) -> list[dict[str, Any]]:
+        """Decisions of the journal as an instance has it, oldest first."""
+        path = self.folder / name / "serve" / "serve.sqlite"
+        if not path.exists():
+            return []
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as db:
+            try:
+                rows = db.execute("SELECT record FROM decisions ORDER BY number").fetchall()
+            except sqlite3.OperationalError:
+                return []
+        return [json.loads(row[0]) for row in rows]
+
+    def kinds(self, name: str, *kinds: str) -> list[dict[str, Any]]:
+        """Decisions of some kinds."""
+        return [one for one in self.decisions(name) if one["kind"] in kinds]
+
+    def wait_for(self, what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
+        """Wait until something holds.
+
+        Raises
+        ------
+        AssertionError
+            If it does not in time; with the decisions and logs of all instances.
+        """
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                texts = [
+                    f"--- {path.stem}\n{path.read_text(encoding='utf-8')[-3000:]}\n"
+                    + "\n".join(f"{one['kind']}: {one['reason']}" for one in self.decisions(path.stem)[-20:])
+                    for path in sorted(self.folder.glob("*.log"))
+                ]
+                raise AssertionError(f"within {seconds:g} s not seen: {what}\n" + "\n".join(texts))
+            time.sleep(0.1)
+
+    def moves(self) -> int:
+        """Number of reassignments that anybody has asked for."""
+        return self.server.do(lambda cluster: sum(1 for one in cluster.history if one.verb == "reassign"))
+
+    def left_over(self) -> list[str]:
+        """Reassignments, throttles and claims that are in the cluster now."""
+
+        def look(cluster: SimulatedKafka) -> list[str]:
+            flying = [f"reassignment of {one.name}" for one in cluster.partitions.values() if one.reassigning]
+            configs = [
+                f"{kind.name} {name}: {key}={value}"
+                for (kind, name), values in cluster.configs.items()
+                for key, value in values.items()
+                if value and ("throttle" in key or key.startswith(CLAIM))
+            ]
+            return flying + configs
+
+        return self.server.do(look)
+
+    def is_whole(self) -> bool:
+        """Whether every partition has all its replicas in sync on running brokers."""
+        return self.server.do(
+            lambda cluster: all(
+                sorted(one.in_sync) == sorted(one.replicas) and not one.reassigning
+                for one in cluster.partitions.values()
+            )
+        )
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
