@@ -19,7 +19,6 @@ UNEXPLAINED_MAX = 9
 READ_AT_START = "sections of all balancers are read at each start, plans and snapshots are not"
 REASONS = {
     "trimtab/__main__.py": "the entry point of `python -m trimtab`",
-    "trimtab/cli/serve.py": "it starts and ends the process; all else is the service's",
     "trimtab/cli/masters.py": "commands of one balancer stand apart, since they import its data plane",
     "trimtab/files/bundles/settings.py": READ_AT_START,
     "trimtab/files/keys/settings.py": READ_AT_START,

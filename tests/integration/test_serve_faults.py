@@ -49,13 +49,13 @@ def test_a_lost_broker_is_healed_and_gets_replicas_back(tmp_path: Path) -> None:
         world.start("a")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
         killed_at = time.time()
-        world.server.do(lambda cluster: cluster.kill_broker(3))
+        world.kill_broker(3)
         world.wait_for("an execution", lambda: world.kinds("a", "started"))
         assert world.kinds("a", "started")[0]["at"] - killed_at >= 5.0
         world.wait_for("its end", lambda: world.kinds("a", "ended"), HEALED_SECONDS)
         assert world.is_whole()
         assert world.left_over() == []
-        world.server.do(lambda cluster: cluster.start_broker(3))
+        world.start_broker(3)
         world.wait_for("a second execution", lambda: len(world.kinds("a", "ended")) == 2, HEALED_SECONDS)
         held = world.server.do(lambda cluster: sum(3 in one.replicas for one in cluster.partitions.values()))
         assert held >= 9, f"broker 3 holds {held} of 72 replicas: its share is 12"
@@ -70,9 +70,9 @@ def test_a_rolling_restart_moves_nothing(tmp_path: Path) -> None:
         world.start("a")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
         for number in range(1, 7):
-            world.server.do(lambda cluster, number=number: cluster.kill_broker(number))
+            world.kill_broker(number)
             time.sleep(2.5)
-            world.server.do(lambda cluster, number=number: cluster.start_broker(number))
+            world.start_broker(number)
             time.sleep(1.5)
         time.sleep(6)
         assert world.moves() == 0
@@ -86,12 +86,12 @@ def test_half_of_the_brokers_lost_at_once_alerts_and_moves_nothing(tmp_path: Pat
         world.start("a")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
         for number in (1, 3, 5):
-            world.server.do(lambda cluster, number=number: cluster.kill_broker(number))
+            world.kill_broker(number)
         world.wait_for("an alert", lambda: world.kinds("a", "notify"))
         time.sleep(10)
         assert world.moves() == 0
         for number in (1, 3, 5):
-            world.server.do(lambda cluster, number=number: cluster.start_broker(number))
+            world.start_broker(number)
         world.wait_for("its end", lambda: world.kinds("a", "notify")[-1]["is_over"])
         time.sleep(8)
         assert world.moves() == 0
@@ -108,7 +108,7 @@ def test_a_service_killed_while_it_heals_finishes_by_itself(seed: int, tmp_path:
     with ServedCluster(tmp_path, ACT, speed=2.0) as world:
         world.start("a")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
-        world.server.do(lambda cluster: cluster.kill_broker(3))
+        world.kill_broker(3)
         world.wait_for("a plan", lambda: world.kinds("a", "make_plan"))
         for _ in range(kills):
             time.sleep(drawn.uniform(0.0, 3.0))
@@ -134,7 +134,7 @@ def test_the_other_instance_finishes_the_execution(fault: str, tmp_path: Path) -
         world.wait_for("a leader", lambda: world.kinds("a", "leadership"))
         world.start("b")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
-        world.server.do(lambda cluster: cluster.kill_broker(3))
+        world.kill_broker(3)
         world.wait_for("reassignments", lambda: world.moves() > 0, HEALED_SECONDS)
         stopped_at = world.server.do(lambda cluster: cluster.now)
         begun = time.monotonic()

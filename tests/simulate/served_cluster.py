@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -124,16 +125,24 @@ class ServedCluster:
         self.server.__exit__(kind, error, trace)
 
     def _publish(self) -> None:
-        lake = Lake(self.lake, BALANCERS["replicas"].pipeline())
+        name = Lake(self.lake, BALANCERS["replicas"].pipeline()).snapshot_folder(self.cluster.cluster_id).name
+        folder = self.lake / "snapshots" / name
+        folder.mkdir(parents=True, exist_ok=True)
         while not self._over.is_set():
             if self.publishing:
                 now = time.time()
-                found = self.server.do(lambda cluster, now=now: snapshot_of(cluster, self.loads, now))
+                found = self.server.do(partial(snapshot_of, loads=self.loads, taken_at=now))
                 at = datetime.datetime.fromtimestamp(now, datetime.UTC)
-                folder = lake.snapshot_folder(self.cluster.cluster_id)
-                folder.mkdir(parents=True, exist_ok=True)
                 write_snapshot(found, folder / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}")
             self._over.wait(1.0)
+
+    def kill_broker(self, number: int) -> None:
+        """The process of a broker is gone at once."""
+        self.server.do(lambda cluster: cluster.kill_broker(number))
+
+    def start_broker(self, number: int) -> None:
+        """Start a dead broker again."""
+        self.server.do(lambda cluster: cluster.start_broker(number))
 
     # ------------------------------------------------------------ instances
 
@@ -149,13 +158,14 @@ class ServedCluster:
         paths = [str(ROOT / "src"), *map(str, sorted((ROOT / "packages").glob("*/src")))]
         self.processes[name] = subprocess.Popen(
             [
-                *(ELSEWHERE if elsewhere else ()), sys.executable, "-m", "trimtab", "serve", "--settings", str(self.settings),
+                *(ELSEWHERE if elsewhere else ()),
+                sys.executable, "-m", "trimtab", "serve", "--settings", str(self.settings),
                 "--lake", str(self.lake), "--set", f'serve.instance="{name}"',
                 "--set", f'clusters.sim.client_id="{name}"',
                 "--listen", f"127.0.0.1:{free_port()}",
             ],
             start_new_session=True,
-            env={**os.environ, "TRIMTAB_STATE": str(self.folder / name), "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, "TRIMTAB_STATE": str(self.folder / name), "PYTHONPATH": ":".join(paths)},
             stdout=log,
             stderr=log,
         )  # fmt: skip

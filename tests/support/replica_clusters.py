@@ -1,5 +1,8 @@
 """Snapshots of the balancer `replicas`: written by hand in a few words, or drawn by Hypothesis."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -16,14 +19,28 @@ from trimtab.model.replicas.snapshot import (
 )
 
 
-def broker(id, rack=None, host=None, state="alive", capacity=(10.0, 100.0, 100.0, 100.0), dirs=()):
+def broker(
+    id: int,
+    rack: str | None = None,
+    host: str | None = None,
+    state: str = "alive",
+    capacity: Any = (10.0, 100.0, 100.0, 100.0),
+    dirs: Any = (),
+) -> dict[str, Any]:
     """A broker; capacity None or an entry None is not limited; dirs are (path, state, capacity)."""
     return dict(id=id, rack=rack, host=host, state=state, capacity=capacity, dirs=dirs)
 
 
 def partition(
-    topic, number, replicas, leader="first", in_sync=None, load=(1.0, 1.0, 1.0, 1.0), follower=None, dirs=None
-):
+    topic: str,
+    number: int,
+    replicas: Sequence[int],
+    leader: Any = "first",
+    in_sync: Any = None,
+    load: Any = (1.0, 1.0, 1.0, 1.0),
+    follower: Any = None,
+    dirs: Any = None,
+) -> dict[str, Any]:
     """A partition; `load` is the leader's, the follower's default is the paper's table of roles."""
     cpu, disk, into, _ = load
     return dict(

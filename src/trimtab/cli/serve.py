@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimtab.cli.status import stop_on_signals
 from trimtab.extras import require
@@ -14,12 +15,20 @@ from trimtab.files.store import Location, reach
 from trimtab.report.formats import print_progress
 from trimtab_common.settings import Overrides
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from trimtab.serve.service import Service
+
 
 def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
-    for package in ("starlette", "uvicorn"):
+    for package in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         require(package)
+    from trimtab.serve.http.security import require_safe_listen
+    from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service
+    from trimtab.serve.systemd import notify, watchdog_seconds
 
     reach(lake)
     logging.basicConfig(
@@ -30,11 +39,33 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     stop = stop_on_signals()
     service = Service(settings, overrides, lake, state_folder())
+    require_safe_listen(service.settings)
+    server = HttpServer(_application(service), service.settings)
+    service.url = service.settings.public_url or server.url
     service.start()
-    print_progress(f"{service.instance} serves {service.url}; end with Ctrl-C")
-    stop.wait()
+    server.start()
+    notify("READY=1")
+    print_progress(f"{service.instance} serves {server.url}; end with Ctrl-C")
+    seconds = watchdog_seconds()
+    while not stop.wait(seconds):
+        if not service.liveness():
+            notify("WATCHDOG=1")
+    notify("STOPPING=1")
+    server.stop(2.0)
     service.stop()
     # Threads that wait for a cluster must not delay the end: what they do is in the journal.
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)
+
+
+def _application(service: Service) -> Starlette:
+    from trimtab.serve.cruise_control import cruise_control_routes
+    from trimtab.serve.http.app import create_app
+    from trimtab.serve.metrics import metrics_route
+    from trimtab.serve.pages import error_page, page_routes
+
+    routes = [*page_routes(service), metrics_route(service)]
+    if service.settings.cruise_control:
+        routes += cruise_control_routes(service)
+    return create_app(service, routes, error_page(service))
