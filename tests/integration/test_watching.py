@@ -15,7 +15,7 @@ import msgspec
 
 from support.fake_service import FakeService
 from support.prometheus import alertmanager, get_json, program, prometheus, wait_for
-from support.watching import RULE_CASES, RULES, metric_names, panel_expressions, rule_expressions
+from support.watching import RULE_CASES, RULES, code_block, metric_names, panel_expressions, rule_expressions
 from trimtab.cli.metrics import collect_metrics, stream_metrics
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
 from trimtab.lab.sandbox.processes import free_ports
@@ -27,6 +27,8 @@ from trimtab.serve.http.server import HttpServer
 from trimtab.serve.metrics import metrics_route
 from trimtab.serve.notifications import outbox_rows, post
 
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "serve-watch.md"
+
 
 def run_cases(folder: Path) -> subprocess.CompletedProcess[str]:
     """The cases of the rules of a folder, by promtool."""
@@ -34,13 +36,19 @@ def run_cases(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_each_alert_has_a_case_that_fires_and_one_without() -> None:
-    """Each of the ten alerts fires in its case, with summary and remedy, and stays silent in another."""
+def test_each_alert_has_a_case_that_fires_and_one_without(tmp_path: Path) -> None:
+    """Each of the ten alerts fires in its case, with summary and remedy, and stays silent in another.
+
+    Promtool reads the configuration of the guide as well.
+    """
     checked = subprocess.run(
         [program("promtool"), "check", "rules", RULES], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
     assert "10 rules found" in checked.stdout
+    (tmp_path / "prometheus.yml").write_text(code_block(GUIDE.read_text(encoding="utf-8"), "yaml"))
+    command = [program("promtool"), "check", "config", "--syntax-only", "prometheus.yml"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     done = run_cases(RULES.parent)
     assert done.returncode == 0, done.stderr + done.stdout
 

@@ -38,3 +38,8 @@ def panel_expressions() -> list[tuple[str, str]]:
 def metric_names(text: str) -> set[str]:
     """Names of trimtab's metrics in an expression."""
     return set(_METRIC.findall(text))
+
+
+def code_block(text: str, language: str) -> str:
+    """The first block of code of a language in a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0]

@@ -86,6 +86,17 @@ def test_metrics_show_the_documents(service: FakeService) -> None:
     assert found["process_start_time_seconds"]
 
 
+def test_a_proposed_plan_waits_for_nothing(service: FakeService) -> None:
+    """A plan in the mode `propose` is on offer, and nobody is asked to approve it."""
+    service._plans = {
+        digest: msgspec.structs.replace(plan, state="proposed") for digest, plan in service._plans.items()
+    }
+    found = read(client_of(service))
+    assert set(found["trimtab_approval_waiting"].values()) == {0}
+    assert "trimtab_approval_waiting_seconds" not in found
+    assert found["trimtab_plan_bytes"] == {("payments", "replicas"): 62e9}
+
+
 def test_progress_and_deliveries_are_read_at_each_scrape(service: FakeService) -> None:
     """Nothing is stored between two scrapes but the counts of decisions."""
     client = client_of(service)

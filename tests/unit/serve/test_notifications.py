@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -25,9 +25,11 @@ import pytest
 
 from support.authority import Authority
 from support.http_receiver import Receiver, receiver
+from trimtab.files.replicated import LakeLog, WriterReplacedError
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
 from trimtab.lab.sandbox.processes import free_ports
 from trimtab.serve.documents import DecisionRecord, NotificationStatus
+from trimtab.serve.journal import DATABASE, ServiceJournal
 from trimtab.serve.notifications import (
     MAX_ATTEMPTS,
     OUTBOX_SCHEMA,
@@ -414,6 +416,40 @@ def test_a_kill_between_sending_and_marking_loses_nothing(server: Receiver, tmp_
     assert len(set(bodies)) == 20
     assert outbox.status() == NotificationStatus()
     connection.close()
+
+
+def test_the_next_deciding_instance_delivers(tmp_path: Path, server: Receiver) -> None:
+    """Rows and marks reach the lake; an instance that was replaced cannot mark, and its row is sent again."""
+    target = NotificationTarget("webhook", server.url)
+    receivers = by_name(target)
+    with ExitStack() as stack:
+        journals, outboxes = [], []
+        for name in ("first", "second"):
+            log = LakeLog(tmp_path / "lake", tmp_path / name, (DATABASE,))
+            log.restore()
+            journal = ServiceJournal(log, OUTBOX_SCHEMA)
+            stack.callback(journal.close)
+            journals.append((log, journal))
+            outboxes.append(SqliteOutbox(journal.execute, journal.transaction))
+        (first, journal), (second, _) = journals
+        stack.enter_context(first.writing(lambda: None, "first"))
+        with journal.transaction():
+            for number in (1, 2):
+                outboxes[0].add(outbox_rows(decision(number, key=f"worse-{number}"), settings_of(target)))
+
+        def send_one(receiver: NotificationTarget, row: OutboxRow) -> None:
+            if row.number == 2:  # another instance takes over while this one is sending
+                second.follow()
+                stack.enter_context(second.writing(lambda: None, "second"))
+            post(receiver, row)
+
+        with pytest.raises(WriterReplacedError):
+            deliver_pending(outboxes[0], receivers, NOW, send_one)
+        assert deliver_pending(outboxes[1], receivers, NOW, post) == (1, 0)
+        assert outboxes[1].status().waiting == 0
+    ids = [headers["x-trimtab-id"] for _, headers, _ in server.requests]
+    assert ids[1] == ids[2]
+    assert len(ids) == 3
 
 
 def test_the_thread_delivers_while_this_instance_decides(server: Receiver) -> None:

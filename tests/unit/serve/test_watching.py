@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,21 @@ from support.watching import (
     DASHBOARD,
     RULE_CASES,
     RULES,
+    code_block,
     metric_names,
     panel_expressions,
     panels,
     rule_expressions,
 )
+from trimtab.balancers.settings import read_settings
 from trimtab.cli.metrics import COLLECT_METRICS, STREAM_METRICS
+from trimtab.files.serve_settings import SECTION
 from trimtab.serve.metrics import METRICS
+from trimtab.serve.notifications import signature
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "reference" / "metrics.md"
+GUIDE = DOCS / "how-to" / "serve-watch.md"
 COMMANDS = (*COLLECT_METRICS, *STREAM_METRICS)
 LABELS = {one.name: set(one.all_labels) for one in METRICS}
 LABELS |= {one.name: set(one.labels) for one in COMMANDS}
@@ -82,3 +89,29 @@ def test_metrics_are_documented(metric: str) -> None:
     """The page has a row for each metric, with its labels."""
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{metric}` ")]
     assert set(re.findall(r"`(\w+)`", row)) >= {metric, *LABELS[metric]}
+
+
+def test_the_guide_lists_the_alerts_with_their_severity() -> None:
+    """The table of the guide has the alerts of the rules, in their order."""
+    listed = re.findall(r"^\| `(Trimtab\w+)` \| (\w+) \|", GUIDE.read_text(), re.MULTILINE)
+    severities = re.findall(r"severity: (\w+)", RULES.read_text())
+    assert listed == list(zip(rule_expressions(), severities, strict=True))
+
+
+def test_the_settings_of_the_guide_are_read(tmp_path: Path) -> None:
+    """The tables of receivers are settings that the service accepts."""
+    path = tmp_path / "trimtab.toml"
+    path.write_text(code_block(GUIDE.read_text(), "toml"))
+    settings = read_settings(path, (), {}).bound(SECTION)
+    assert [one.kind for one in settings.notifications] == ["webhook", "slack", "alertmanager"]
+
+
+def test_the_check_of_the_guide_accepts_only_signed_bodies() -> None:
+    """A receiver that runs the code of the guide accepts what the service signs."""
+    names: dict[str, Any] = {}
+    exec(code_block(GUIDE.read_text(), "python"), names)
+    body, key = b'{"id": 1}', b"a-key-of-a-receiver"
+    header = f"sha256={signature(key, body)}"
+    assert names["is_authentic"](body, header, key + b"\n")
+    assert not names["is_authentic"](body + b" ", header, key)
+    assert not names["is_authentic"](body, header, b"another-key")
