@@ -39,7 +39,7 @@ def run_cases(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_each_alert_has_a_case_that_fires_and_one_without(tmp_path: Path) -> None:
     """Each of the ten alerts fires in its case, with summary and remedy, and stays silent in another.
 
-    Promtool reads the configuration of the guide as well.
+    Promtool reads the configuration of the page as well.
     """
     checked = subprocess.run(
         [program("promtool"), "check", "rules", RULES], capture_output=True, text=True, check=False

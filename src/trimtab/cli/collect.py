@@ -53,10 +53,10 @@ def collect(
     stop = stop_on_signals()
     landed = lost = 0
     with (
+        collect_metrics(metrics) as count,
         collecting.open(cluster.connection(), how, capacity) as collector,
         _sink(system, context, how, topic) as (below, place),
         collecting.recording(below, record) as landing,
-        collect_metrics(metrics) as count,
     ):
         print_progress(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
         if record is not None:

@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.extras import missing_extra_named
 from trimtab.observe.collect.sampler import TickResult
 from trimtab.observe.lake.columns import SECOND
-from trimtab.observe.steps.stream import BatchResult
 from trimtab.report.formats import print_progress
 from trimtab_common.errors import SettingsError
+
+if TYPE_CHECKING:
+    # It imports Spark, which `trimtab collect` does not need.
+    from trimtab.observe.steps.stream import BatchResult
 
 
 @dataclass(frozen=True, slots=True)

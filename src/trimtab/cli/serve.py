@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
-    for package in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
-        require(package)
+    require("serve")
     from trimtab.serve.http.security import require_safe_listen
     from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service

@@ -26,6 +26,7 @@ MANY = ROOT / "tests" / "support" / "many_verbs.py"
 ROWS: Final = """
 check --cluster kafka://127.0.0.1:1            |             | can be reached
 collect --cluster kafka://127.0.0.1:1 --ticks 1 |            | can be reached
+collect --cluster kafka://127.0.0.1:1 --ticks 1 --metrics 127.0.0.1:9 | serve |
 collect --cluster pulsar+http://127.0.0.1:1 --ticks 1 | pulsar |
 pipeline run                             | spark       |
 pipeline stream                          | spark       |
@@ -88,6 +89,8 @@ sandbox masters move 0 0                 |             | 0
 sandbox masters kill 0                   |             | node 0
 sandbox masters restart 0                |             | node 0
 sandbox masters down                     |             | deleted
+import-capacity none.json                |             | none.json
+serve                                    | serve       |
 demo                                     | lab         |
 """
 """Command line | the extra that it asks for | else a part of what it says."""

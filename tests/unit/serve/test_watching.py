@@ -91,14 +91,14 @@ def test_metrics_are_documented(metric: str) -> None:
     assert set(re.findall(r"`(\w+)`", row)) >= {metric, *LABELS[metric]}
 
 
-def test_the_guide_lists_the_alerts_with_their_severity() -> None:
-    """The table of the guide has the alerts of the rules, in their order."""
+def test_the_page_lists_the_alerts_with_their_severity() -> None:
+    """The table of the page has the alerts of the rules, in their order."""
     listed = re.findall(r"^\| `(Trimtab\w+)` \| (\w+) \|", GUIDE.read_text(), re.MULTILINE)
     severities = re.findall(r"severity: (\w+)", RULES.read_text())
     assert listed == list(zip(rule_expressions(), severities, strict=True))
 
 
-def test_the_settings_of_the_guide_are_read(tmp_path: Path) -> None:
+def test_the_settings_of_the_page_are_read(tmp_path: Path) -> None:
     """The tables of receivers are settings that the service accepts."""
     path = tmp_path / "trimtab.toml"
     path.write_text(code_block(GUIDE.read_text(), "toml"))
@@ -106,8 +106,8 @@ def test_the_settings_of_the_guide_are_read(tmp_path: Path) -> None:
     assert [one.kind for one in settings.notifications] == ["webhook", "slack", "alertmanager"]
 
 
-def test_the_check_of_the_guide_accepts_only_signed_bodies() -> None:
-    """A receiver that runs the code of the guide accepts what the service signs."""
+def test_the_check_of_the_page_accepts_only_signed_bodies() -> None:
+    """A receiver that runs the code of the page accepts what the service signs."""
     names: dict[str, Any] = {}
     exec(code_block(GUIDE.read_text(), "python"), names)
     body, key = b'{"id": 1}', b"a-key-of-a-receiver"
