@@ -223,6 +223,50 @@ def test_decisions_of_others_change_an_open_page(site: Site, tmp_path: Path) -> 
     asyncio.run(story())
 
 
+def test_a_hidden_page_closes_its_stream_and_misses_no_decision(site: Site, tmp_path: Path) -> None:
+    """Many open tabs would otherwise use up the connections of the browser to this origin."""
+
+    async def story() -> None:
+        digest = site.service.plans()[0].digest
+        async with browser(site, tmp_path, f"/plans/{digest}") as shown:
+
+            async def hide(is_hidden: bool) -> None:
+                await shown.value(
+                    f"Object.defineProperty(document, 'hidden', {{value: {json.dumps(is_hidden)}, "
+                    "configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
+                )
+
+            await shown.until("document.querySelector('#stream').textContent == 'live'")
+            await hide(True)
+            assert await shown.value("document.querySelector('#stream').textContent") == "not connected"
+            site.service.reject(digest, "bob", "Too large.")
+            await asyncio.sleep(1.0)
+            assert "Too large." not in await shown.value("document.querySelector('#live').textContent")
+            await hide(False)
+            await shown.until("document.querySelector('#live').textContent.includes('Too large.')")
+
+    asyncio.run(story())
+
+
+def test_an_error_leaves_the_page_as_it_was(site: Site, tmp_path: Path) -> None:
+    """A page that is gone, or a session that has ended, does not empty an open page."""
+
+    async def story() -> None:
+        digest = site.service.plans()[0].digest
+        async with browser(site, tmp_path, f"/plans/{digest}") as shown:
+            await shown.until("document.querySelector('#stream').textContent == 'live'")
+            before = await shown.value("document.querySelector('#live').textContent")
+            del site.service._plans[digest]
+            fetched = "performance.getEntriesByType('resource').filter((one) => one.name == location.href)"
+            await shown.value("document.body.dispatchEvent(new CustomEvent('changed'))")
+            await shown.until(f"{fetched}.length == 1")
+            await asyncio.sleep(0.3)
+            assert await shown.value("document.querySelector('#live').textContent") == before
+            assert shown.errors == []
+
+    asyncio.run(story())
+
+
 def test_a_plan_is_approved_by_keyboard(site: Site, tmp_path: Path) -> None:
     """Tab reaches Approve with a visible focus, Enter opens the confirmation, Enter approves."""
 

@@ -82,7 +82,8 @@ def error_page(
     pages = Pages(service, clock)
 
     def page(request: Request, problem: Problem) -> Response | None:
-        if "text/html" not in request.headers.get("accept", ""):
+        # A script that fetches a part of a page does not swap errors, and follows no redirect to the login.
+        if "text/html" not in request.headers.get("accept", "") or "hx-request" in request.headers:
             return None
         if problem.status == 401 and request.method == "GET":
             return RedirectResponse("/login", 303)

@@ -1,24 +1,47 @@
 // Keeps a page up to date: events of the service make htmx fetch the part that changes; uPlot draws the charts.
 "use strict";
 
+const RETRY_MILLISECONDS = 10000;
+const POLL_MILLISECONDS = 2000;
+
 function announceChanges() {
-  const live = document.getElementById("live");
+  const live = () => document.getElementById("live");
+  if (!live() || !live().hasAttribute("hx-get")) return;
   const state = document.getElementById("stream");
-  if (!live || !live.hasAttribute("hx-get")) return;
-  const source = new EventSource("/api/v1/events?after=" + document.body.dataset.newest);
-  let timer = 0;
-  // Several decisions come together; one request shows them all.
+  let newest = document.body.dataset.newest;
+  let source = null, retry = 0, timer = 0;
+  const refresh = () => document.body.dispatchEvent(new CustomEvent("changed"));
   const announce = (event) => {
+    newest = event.lastEventId;
     const decision = JSON.parse(event.data);
-    const { cluster, balancer } = live.dataset;
+    const { cluster, balancer } = live().dataset;
     if (cluster && (decision.cluster !== cluster || decision.balancer !== balancer)) return;
+    // Several decisions come together; one request shows them all.
     clearTimeout(timer);
-    timer = setTimeout(() => document.body.dispatchEvent(new CustomEvent("changed")), 300);
+    timer = setTimeout(refresh, 300);
   };
-  source.addEventListener("decision", announce);
-  source.onopen = () => { state.textContent = "live"; };
-  source.onerror = () => { state.textContent = "connection lost, trying again"; };
-  addEventListener("pagehide", () => source.close());
+  const connect = () => {
+    disconnect();
+    source = new EventSource("/api/v1/events?after=" + newest);
+    source.addEventListener("decision", announce);
+    source.onopen = () => { state.textContent = "live"; };
+    source.onerror = () => {
+      const isRefused = source.readyState === EventSource.CLOSED;
+      state.textContent = isRefused ? "no connection; reload the page" : "connection lost, trying again";
+      if (isRefused) retry = setTimeout(connect, RETRY_MILLISECONDS);
+    };
+  };
+  const disconnect = () => {
+    clearTimeout(retry);
+    if (source) source.close();
+    state.textContent = "not connected";
+  };
+  // A browser opens few connections to one origin, so a page that nobody sees gives its own back.
+  const follow = () => (document.hidden ? disconnect() : connect());
+  document.addEventListener("visibilitychange", follow);
+  follow();
+  // Bytes of an execution grow without decisions.
+  setInterval(() => { if (!document.hidden && live().dataset.poll) refresh(); }, POLL_MILLISECONDS);
 }
 
 function colour(name) {
