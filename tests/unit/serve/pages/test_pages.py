@@ -229,6 +229,18 @@ def test_texts_of_others_are_escaped_on_every_page() -> None:
         assert 'onerror=alert(1)>"' not in page, path
 
 
+def test_links_lead_to_clusters_with_any_name(service: FakeService, browser: Browser) -> None:
+    """Blanks, quotes, marks of queries and elements in a name are quoted in paths and attributes."""
+    name = 'a b?c=d&e#f%2e"<img src=x>'
+    service._targets[name, "replicas"] = replace(service._targets["orders", "replicas"], cluster=name)
+    (link,) = re.findall(r'href="(/clusters/a[^"]+)"', browser.page("/"))
+    page = browser.page(link)
+    assert "<img" not in page
+    for path in (link + "/what-if", *re.findall(r'href="(/history\?[^"]+)"', page)):
+        assert "<img" not in browser.page(path.replace("&amp;", "&"))
+    assert browser.send(link + "/resume") == f"{link}?done=resumed"
+
+
 def test_no_page_has_inline_script_or_style(service: FakeService, browser: Browser) -> None:
     """The policy of contents forbids them; data for charts is no script. No page names another origin."""
     for path in every_path(service):
