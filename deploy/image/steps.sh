@@ -9,8 +9,9 @@ export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CAC
 
 if [ "${WITH_SPARK:-yes}" = yes ]; then
     extras=$extras,spark
-    apt-get update
-    apt-get install -y --no-install-recommends default-jre-headless
+    apt-get -qq update
+    apt-get -qq install -y --no-install-recommends default-jre-headless >/tmp/apt.log || { cat /tmp/apt.log; exit 1; }
+    rm /tmp/apt.log
     rm -rf /var/lib/apt/lists/*
 fi
 
