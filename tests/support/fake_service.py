@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_fields
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -494,7 +495,7 @@ class FakeService:
     def _add_plan(
         self, cluster: str, balancer: str, settings: Mapping[str, object], by: str, trigger: str, state: str
     ) -> PlanRecord:
-        content = _plan_content(cluster, balancer, settings, trigger)
+        content = _plan_content(cluster, balancer, settings, trigger, _instant(self.now))
         digest = hashlib.sha256(content).hexdigest()
         if digest in self._plans:
             return self._plans[digest]
@@ -506,7 +507,7 @@ class FakeService:
             requested_by=by,
             settings=dict(settings),
             made_at=self.now,
-            snapshot_taken_at="2026-11-18T09:46:40Z",
+            snapshot_taken_at=_instant(self.now),
             verdict="balanced",
             moves=MOVES,
             bytes=62 * GIGABYTE,
@@ -522,15 +523,29 @@ class FakeService:
         return made
 
 
-def _plan_content(cluster: str, balancer: str, settings: Mapping[str, object], trigger: str) -> bytes:
-    """A plan file; of `replicas` a real one, with eleven copies and three changes of leaders."""
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _plan_content(
+    cluster: str, balancer: str, settings: Mapping[str, object], trigger: str, taken_at: str
+) -> bytes:
+    """A plan file; of `replicas` a real one, with eleven copies and three changes of leaders.
+
+    A plan that is made later differs, as plans of a newer snapshot do.
+    """
     if balancer != "replicas":
         document = {"form": "trimtab/plan/1", "cluster": cluster, "level": balancer, "settings": settings}
-        return json.dumps({**document, "trigger": trigger}, indent=2, sort_keys=True).encode() + b"\n"
+        return (
+            json.dumps(
+                {**document, "trigger": trigger, "taken_at": taken_at}, indent=2, sort_keys=True
+            ).encode()
+            + b"\n"
+        )
     copies = [(f"live-{i:02}", 0, (2, 3), (4 + i % 3, 3)) for i in range(11)]
     leaders = [(f"live-{i:02}", 0, (2, 3), (3, 2)) for i in range(11, MOVES)]
     made = plan_of(*copies, *leaders, size=62 * GIGABYTE // 11)
-    reference = with_fields(made.snapshot, cluster=cluster)
+    reference = with_fields(made.snapshot, cluster=cluster, taken_at=taken_at)
     return plan_bytes(with_fields(made, settings={**settings, "trigger": trigger}, snapshot=reference))
 
 

@@ -5,6 +5,7 @@ import re
 import threading
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace as with_fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 
 from support.fake_service import FakeService, with_settings
 from support.http_calls import HttpCalls
-from trimtab.files.replicas.plan import plan_from
+from support.plans import plan_of
+from trimtab.files.replicas.plan import plan_bytes, plan_from
 from trimtab.files.serve_settings import ServeSettings
+from trimtab.model.replicas.plan import ReplicaAssignment
 from trimtab.model.replicas.settings import GOALS as OWN_GOALS
 from trimtab.serve.cruise_control import (
     CHANGES,
@@ -126,6 +129,7 @@ def test_dry_run_then_execution_of_the_same_plan(
     plan = service.plan(digest)
     assert (plan.settings, plan.requested_by, plan.state) == (settings, "local", "what-if")
     content, plans = service.plan_bytes(digest), len(service.plans())
+    service.advance(60)  # from here on, a plan with these options is another one
     service.end_execution("payments", 3, "cancel", "test")
 
     executed = send(client, "POST", call, dryrun="False", **parameters)
@@ -202,6 +206,27 @@ def test_loads_before_and_after_are_those_of_the_plan(service: FakeService, clie
     assert found["summary"]["numReplicaMovements"] == 11
     assert found["summary"]["numLeaderMovements"] == 3
     assert found["proposals"][0]["newReplicas"] == list(plan.assignments[0].after)
+
+
+def test_the_role_goes_with_the_replica(
+    service: FakeService, client: HttpCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broker 3 leads between two moves alone: afterwards broker 5 leads instead of broker 2."""
+    lead, copy = plan_of(("t", 0, (2, 3), (3, 2))), plan_of(("t", 0, (3, 2), (5, 2)))
+    plan = with_fields(
+        copy,
+        moves=(lead.moves[0], with_fields(copy.moves[0], order=2)),
+        assignments=(ReplicaAssignment("t", 0, (2, 3), (5, 2), 5),),
+        cost=with_fields(copy.cost, leader_moves=1),
+    )
+    monkeypatch.setattr(service, "plan_bytes", lambda digest: plan_bytes(plan))
+    found = send(client, "POST", "rebalance")
+    numbers = {
+        name: {one["Broker"]: one["Leaders"] for one in found[name]["brokers"]}
+        for name in ("loadBeforeOptimization", "loadAfterOptimization")
+    }
+    before, after = numbers.values()
+    assert {one: after[one] - before[one] for one in (2, 3, 5)} == {2: -1, 3: 0, 5: 1}
 
 
 def test_a_plan_that_takes_long_is_answered_in_progress(service: FakeService, held: HeldPlans) -> None:
