@@ -54,16 +54,17 @@ def test_the_drop_in_gives_the_password(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
 
     command_line = re.search(r"^ExecStart=(.*) \$OPTIONS$", unit, re.MULTILINE)
-    further = re.search(r'^Environment="OPTIONS=(.*)"$', drop_in, re.MULTILINE)
+    further = re.search(r"^Environment=OPTIONS=--set=(.*)$", drop_in, re.MULTILINE)
     assert command_line is not None
     assert further is not None
-    words = f"{command_line[1]} {further[1]}".replace("%d", str(tmp_path)).split()
-    options = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    words = command_line[1].split()
+    own = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    options = [one.replace("%d", str(tmp_path)) for one in (*own, further[1])]
     (tmp_path / "kafka").write_text("a password\n")
     table = (
         'address = "kafka://b:9092"\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nuser = "u"\n'
     )
-    (tmp_path / "trimtab.toml").write_text(f"[clusters.main]\n{table}")
+    (tmp_path / "trimtab.toml").write_text(f"[clusters.my-cluster]\n{table}")
     settings = read_settings(tmp_path / "trimtab.toml", options, {})
-    assert cluster_named(settings, "main").connection().password == "a password"
+    assert cluster_named(settings, "my-cluster").connection().password == "a password"
     assert settings.bound(SECTION).token_file == f"{tmp_path}/tokens"

@@ -208,7 +208,7 @@ def test_loads_before_and_after_are_those_of_the_plan(service: FakeService, clie
     assert found["proposals"][0]["newReplicas"] == list(plan.assignments[0].after)
 
 
-def test_the_role_goes_with_the_replica(
+def test_leadership_moves_with_the_replica(
     service: FakeService, client: HttpCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broker 3 leads between two moves alone: afterwards broker 5 leads instead of broker 2."""
