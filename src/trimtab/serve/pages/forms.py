@@ -14,7 +14,7 @@ from trimtab.model.policy import HOUR
 from trimtab.serve.documents import TargetDetail
 from trimtab.serve.http.routing import read_form
 from trimtab.serve.http.security import Role, require_role
-from trimtab.serve.interface import ConflictError
+from trimtab.serve.interface import NotLeaderError, UnknownError
 from trimtab.serve.pages.rendering import Pages, page_path
 from trimtab_common.errors import InputError, TrimtabError
 
@@ -97,7 +97,10 @@ class Forms(Pages):
         try:
             settings = plan_settings(form, detail)
             plan = self.service.make_plan(detail.status.cluster, detail.status.balancer, settings, user)
-        except (InputError, ConflictError) as error:
+        except TrimtabError as error:
+            if isinstance(error, NotLeaderError | UnknownError):
+                raise
+            # Also a missing snapshot, or a planner that fails: the reason belongs to the form.
             return self._what_if_page(request, detail, form, error)
         return redirect("plans", plan.digest)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from support.fake_service import GIGABYTE, FakeService
 from support.http_calls import HttpCalls
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
+from trimtab.model.errors import ObserveError
 from trimtab.model.text import bytes_text
 from trimtab.serve.documents import BrokerStatus, Finding, ResourceStatus, TargetDetail
 from trimtab.serve.http.app import create_app
@@ -360,6 +361,21 @@ def test_a_wrong_form_of_a_plan_returns_with_its_values(
     assert error in answer.text
     assert f'value="{value}"' in answer.text
     assert len(service.plans()) == number
+
+
+def test_a_plan_that_cannot_be_made_has_its_reason_in_the_form(
+    service: FakeService, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing snapshot is no fault of the service, so it is no error of the server."""
+
+    def refuse(*_: object) -> None:
+        raise ObserveError("there is no snapshot: start trimtab pipeline stream")
+
+    monkeypatch.setattr(service, "make_plan", refuse)
+    origin = {"origin": "http://localhost"}
+    answer = browser.post("/clusters/payments/replicas/what-if", data={"drain": "5"}, headers=origin)
+    assert answer.status_code == 400
+    assert "there is no snapshot: start trimtab pipeline stream" in answer.text
 
 
 def test_a_pause_begins_and_ends_by_forms(service: FakeService, browser: Browser) -> None:
