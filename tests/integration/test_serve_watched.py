@@ -1,0 +1,106 @@
+"""Notifications and metrics of real processes of `trimtab serve` on a simulated Kafka."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulate.served_cluster import ServedCluster
+from support.http_receiver import receiver
+from support.prometheus import get_json, prometheus, wait_for
+from support.watching import RULES, panel_expressions
+from trimtab.serve.documents import DecisionRecord
+from trimtab.serve.notifications import notification_id
+
+pytestmark = pytest.mark.slow
+
+ACT = """
+lease_seconds = 8
+[serve]
+interval_seconds = 2
+settle_seconds = 3
+measure_seconds = 10
+restart_quiet_seconds = 5
+lease_seconds = 3
+poll_seconds = 0.3
+[serve.broker_lost]
+mode = "act"
+after_seconds = 5
+[serve.drift]
+mode = "observe"
+"""
+
+
+def test_a_killed_service_loses_no_notification(tmp_path: Path) -> None:
+    """SIGKILL at random moments after the decision, and a receiver that fails: each notification arrives."""
+    drawn = random.Random(1)
+    with receiver() as server:
+        # The first attempts fail or are cut off by a kill while the receiver answers slowly.
+        server.answer = lambda number: 500 if number == 1 else 200
+        server.delay_seconds = 0.3
+        table = f'[[serve.notifications]]\nkind = "webhook"\nurl = "{server.url}/hook"\n'
+        with ServedCluster(tmp_path, ACT + table) as world:
+            world.start("a")
+            world.wait_for("a first decision", lambda: world.kinds("a", "wait"))
+            time.sleep(3)
+            for brokers, act in ((1, 3, 5), world.kill_broker), ((1, 3, 5), world.start_broker):
+                known = len(world.kinds("a", "notify"))
+                for number in brokers:
+                    act(number)
+                world.wait_for("a notification", lambda known=known: len(world.kinds("a", "notify")) > known)
+                for _ in range(3):
+                    time.sleep(drawn.uniform(0.0, 0.6))
+                    world.kill("a")
+                    world.start("a")
+                    time.sleep(drawn.uniform(1.0, 5.0))
+
+            def missing() -> set[str]:
+                decisions = [msgspec.convert(one, DecisionRecord) for one in world.kinds("a", "notify")]
+                arrived = {headers["x-trimtab-id"] for _, headers, _ in server.requests[1:]}
+                return {notification_id(one) for one in decisions} - arrived
+
+            world.wait_for("all notifications", lambda: not missing())
+            keys = [(one["key"], one["is_over"]) for one in world.kinds("a", "notify")]
+    assert ("outage", False) in keys
+    assert ("outage", True) in keys
+
+
+def test_panels_have_series_of_a_healing(tmp_path: Path) -> None:
+    """A real Prometheus scrapes the service while it heals a lost broker.
+
+    The lake of the simulation has no tables, so effects are not measured here.
+    """
+    with ServedCluster(tmp_path, ACT) as world:
+        world.start("a")
+        world.wait_for("its address", lambda: re.search(r"serves http://\S+:(\d+)", world.log("a")))
+        port = re.search(r"serves http://\S+:(\d+)", world.log("a"))
+        assert port is not None
+        configuration = (
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
+            "scrape_configs:\n  - job_name: trimtab\n"
+            f"    static_configs: [{{targets: ['127.0.0.1:{port[1]}']}}]\n"
+        )
+        (tmp_path / "prometheus").mkdir()
+        with prometheus(configuration, tmp_path / "prometheus") as url:
+            begin = time.time()
+            world.wait_for("a first decision", lambda: world.kinds("a", "wait"))
+            time.sleep(3)
+            world.kill_broker(3)
+            world.wait_for("the end of the healing", lambda: world.kinds("a", "ended"))
+
+            def empty() -> list[str]:
+                at = {"start": str(begin), "end": str(time.time()), "step": "1"}
+                return [
+                    f"{title}: {expression}"
+                    for title, expression in panel_expressions()
+                    if not re.search("trimtab_(collect|stream|effect)", expression)
+                    and not get_json(f"{url}/api/v1/query_range", query=expression, **at)["data"]["result"]
+                ]
+
+            wait_for(lambda: not empty() or time.time() > begin + 90, "series")
+            assert empty() == []
