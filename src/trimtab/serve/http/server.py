@@ -103,6 +103,11 @@ class HttpServer:
         return self._server.ready
 
     @property
+    def is_running(self) -> bool:
+        """Whether the thread of `start` still serves."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
     def url(self) -> str:
         """Address of the server for clients on this machine."""
         host, port = self.address

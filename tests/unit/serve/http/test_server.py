@@ -6,8 +6,9 @@ import signal
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from support.authority import Authority
 from support.fake_service import FakeService
 from support.http_calls import served
 from trimtab.files.serve_settings import ServeSettings
-from trimtab.serve.documents import TargetStatus
+from trimtab.serve.documents import PlanRecord, TargetStatus
 from trimtab.serve.http.app import create_app
 from trimtab.serve.http.server import HttpServer
 from trimtab_common.errors import NodeError, SettingsError
@@ -118,3 +119,32 @@ def test_unusable_tls_files_are_named(tmp_path: Path) -> None:
         settings = replace(FREE_PORT, tls_certificate_file=str(path), tls_key_file=str(path))
         with pytest.raises(SettingsError, match=r"tls_certificate_file .* cannot be used"):
             HttpServer(create_app(FakeService()), settings)
+
+
+def test_a_stop_does_not_wait_for_slow_plans() -> None:
+    """A plan may take minutes; the process has to end within seconds."""
+    entered, release = threading.Event(), threading.Event()
+
+    class SlowService(FakeService):
+        def make_plan(self, *arguments: Any) -> PlanRecord:
+            entered.set()
+            assert release.wait(60)
+            return super().make_plan(*arguments)
+
+    body = {"cluster": "payments", "balancer": "replicas"}
+    with served(create_app(SlowService())) as server:
+        url = f"{server.url}/api/v1/plans"
+
+        def client() -> None:
+            with suppress(httpx.TransportError):
+                httpx.post(url, json=body, timeout=60)
+
+        thread = threading.Thread(target=client)
+        thread.start()
+        try:
+            assert entered.wait(30)
+            server.stop(5)
+            assert not server.is_running
+        finally:
+            release.set()
+            thread.join()
