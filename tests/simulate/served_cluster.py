@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
@@ -101,6 +103,7 @@ class ServedCluster:
         self.section = settings
         self.publishing = True
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._begins: dict[str, int] = {}
         self._over = threading.Event()
         self._publisher = threading.Thread(target=self._publish, name="publisher", daemon=True)
 
@@ -154,6 +157,8 @@ class ServedCluster:
         elsewhere
             Whether others take it for a process of another machine: it has process numbers of its own.
         """
+        path = self.folder / f"{name}.log"
+        self._begins[name] = len(self.log(name)) if path.exists() else 0
         log = open(self.folder / f"{name}.log", "ab")  # noqa: SIM115 - it belongs to the process
         paths = [str(ROOT / "src"), *map(str, sorted((ROOT / "packages").glob("*/src")))]
         self.processes[name] = subprocess.Popen(
@@ -178,6 +183,31 @@ class ServedCluster:
         if number == signal.SIGKILL:
             process.wait()
             del self.processes[name]
+
+    def url(self, name: str) -> str:
+        """Address of an instance that answers, as it printed it last."""
+
+        def found() -> list[str]:
+            return re.findall(r"serves (http://\S+);", self.log(name)[self._begins[name] :])
+
+        self.wait_for("the address of the service", found)
+        return found()[-1]
+
+    def call(self, name: str, method: str, path: str, body: object = None) -> Any:
+        """Call the API of an instance; returns the decoded answer, or the bytes of another type.
+
+        Raises
+        ------
+        urllib.error.HTTPError
+            If the status is 400 or more.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.url(name)}{path}", data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            content = answer.read()
+        return json.loads(content) if "json" in answer.headers.get("Content-Type", "") else content
 
     def log(self, name: str) -> str:
         """What an instance printed."""

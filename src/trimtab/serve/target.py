@@ -21,7 +21,7 @@ import msgspec
 
 from trimtab import executions
 from trimtab.act.control import ExecutionControl, receipt_of
-from trimtab.act.execution.state import FINAL, ExecutionStatus
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.balancers import Balancer
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.balancers.clusters import Cluster
@@ -55,6 +55,8 @@ _OWN: Final = (STORED_PLAN, APPROVED_BY)
 RETRY_SECONDS: Final = (2.0, 5.0, 5.0, 10.0)
 """Pauses before an interrupted execution is resumed; the last one repeats."""
 
+_ENDED: Final = (ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE, ExecutionStatus.CANCELLED)
+"""Statuses after which the service does not go on; a stopped execution is resumed."""
 _OUTCOMES: Final = {
     "finished": ev.Outcome.FINISHED,
     "incomplete": ev.Outcome.INCOMPLETE,
@@ -415,7 +417,7 @@ class Target:
         context = self._executions()
         with context.open_store() as store:
             entry = store.journal.entry(execution)
-            if ExecutionStatus(entry.status) in FINAL:
+            if ExecutionStatus(entry.status) in _ENDED:
                 self._report(receipt_of(self.balancer.executor(), store, execution))
                 return
         control = self._control = ExecutionControl()
@@ -515,11 +517,7 @@ class Target:
         context = self._executions()
         with context.open_store() as store:
             entry = store.journal.entry(number)
-            if ExecutionStatus(entry.status) in (
-                ExecutionStatus.FINISHED,
-                ExecutionStatus.INCOMPLETE,
-                ExecutionStatus.CANCELLED,
-            ):
+            if ExecutionStatus(entry.status) in _ENDED:
                 raise ConflictError(
                     f"execution {number} has ended ({entry.status}): nothing is left to {how}"
                 )
