@@ -31,6 +31,7 @@ _PLACES = {
         "tests/integration/test_keys_load.py",
         "tests/integration/test_lake_on_s3.py",
         "tests/integration/test_sandbox.py",
+        "tests/integration/test_serve_first_hour.py",
         "tests/integration/test_readme.py::test_kafka",
         "tests/integration/test_scram.py",
         "tests/integration/test_stream.py::test_stream_from_a_topic",

@@ -99,7 +99,7 @@ def test_a_plan_for_a_changed_cluster_is_withdrawn_with_the_differences(tmp_path
         assert world.kinds("a", "execute") == []
 
 
-def test_a_what_if_plan_changes_nothing_until_it_is_applied(tmp_path: Path) -> None:
+def test_a_proposed_change_is_made_after_its_approval_only(tmp_path: Path) -> None:
     """A broker is drained by a plan that was looked at first; the applied plan is that one."""
     with ServedCluster(tmp_path, QUIET) as world:
         world.start("a")
@@ -162,7 +162,7 @@ def test_a_stopped_execution_is_resumed_or_cancelled_by_a_person(tmp_path: Path)
         assert world.left_over() == []
 
 
-def test_sigterm_in_an_execution_ends_the_process_and_the_next_start_goes_on(tmp_path: Path) -> None:
+def test_sigterm_in_an_execution_leaves_it_to_the_next_start(tmp_path: Path) -> None:
     """The process ends within 10 s; the execution is in the journal, and the next start finishes it."""
     with ServedCluster(tmp_path, QUIET, speed=1.0) as world:
         world.start("a")

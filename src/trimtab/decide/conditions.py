@@ -211,7 +211,7 @@ def blind(state: State, policy: Policy, now: float) -> Obstacle | None:
         reason = f"the newest snapshot is {duration_text(age)} old, limit {duration_text(oldest)}"
         return Obstacle(reason, inf, "see whether collector and pipeline run", "stale")
     if observed.coverage < policy.min_coverage:
-        reason = f"the snapshot has {observed.coverage:.0%} of its samples, limit {policy.min_coverage:.0%}"
+        reason = f"the snapshot knows {observed.coverage:.0%} of the loads, limit {policy.min_coverage:.0%}"
         return Obstacle(reason, inf, "see which brokers the collector cannot reach")
     return None
 

@@ -49,7 +49,7 @@ class Observed:
     taken_at
         Seconds since 1970, when its newest samples were taken.
     coverage
-        Share of the expected samples that were there.
+        Share of the loads that the snapshot knows.
     brokers
         All brokers that the cluster lists or that hold replicas.
     worst_deviation, worst_resource, worst_broker

@@ -47,7 +47,7 @@ def observed_of(
     forecast, error = _forecast_limits(snapshot, settings, forecast_errors)
     return Observed(
         taken_at=taken_at,
-        coverage=snapshot.quality.valid_share,
+        coverage=_coverage(snapshot),
         brokers=_brokers(snapshot),
         worst_deviation=float(deviation[broker, resource]),
         worst_resource=RESOURCES[resource],
@@ -60,6 +60,17 @@ def observed_of(
         unexplained=_unexplained(snapshot),
         conflict=conflict,
     )
+
+
+def _coverage(snapshot: ReplicasSnapshot) -> float:
+    """Share of the partitions whose load is known.
+
+    Loads that were estimated count as known. Where retention cuts logs, many are, for as long as it does.
+    """
+    unknown = dict(snapshot.quality.extra).get("x_partitions_without_rates")
+    if not isinstance(unknown, int | float) or not len(snapshot.partitions):
+        return snapshot.quality.valid_share
+    return 1.0 - float(unknown) / len(snapshot.partitions)
 
 
 def _brokers(snapshot: ReplicasSnapshot) -> tuple[BrokerObservation, ...]:

@@ -240,7 +240,7 @@ class Policy:
     max_snapshot_intervals
         A snapshot older than so many intervals is stale.
     min_coverage
-        Smallest share of expected samples that a snapshot needs.
+        Smallest share of partitions whose load a snapshot must know; estimated loads count.
     restart_quiet_seconds
         Time without a returned broker before anything is planned: brokers may be restarted in turn.
     plan_seconds

@@ -67,7 +67,7 @@ METRICS: Final = (
     MetricSpec("trimtab_brokers", "Number of brokers, online and offline.", ("state",)),
     MetricSpec("trimtab_brokers_lost", "Brokers that the service counts as lost."),
     MetricSpec("trimtab_snapshot_age_seconds", "Age of the newest snapshot."),
-    MetricSpec("trimtab_snapshot_coverage_ratio", "Share of the expected samples in the newest snapshot."),
+    MetricSpec("trimtab_snapshot_coverage_ratio", "Share of the loads that the newest snapshot knows."),
     MetricSpec("trimtab_paused", "Whether executions are paused."),
     MetricSpec("trimtab_pause_seconds", "Time since the pause began; absent without a pause."),
     MetricSpec("trimtab_stage", "1 for the stage of the answer to a trigger.", ("trigger", "stage")),

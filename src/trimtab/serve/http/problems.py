@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from trimtab.serve.interface import ConflictError, NotLeaderError, UnknownError
-from trimtab_common.errors import ConnectError, InputError
+from trimtab_common.errors import ConnectError, InputError, TrimtabError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +79,9 @@ def problem_of(error: Exception, request: Request) -> tuple[Problem, Mapping[str
             return _problem(400, "input", str(error)), {}
         case ConnectError():
             return _problem(503, "unreachable", str(error)), {"Retry-After": "5"}
+        case TrimtabError():
+            # No snapshot yet, a plan that cannot be made, a lake that does not answer: the text has a remedy.
+            return _problem(409, "unable", str(error)), {}
         case HTTPException(status_code=status, detail=detail, headers=headers):
             name = getattr(error, "name", http.HTTPStatus(status).phrase.lower().replace(" ", "-"))
             return _problem(status, name, detail, getattr(error, "remedy", "")), headers or {}
