@@ -68,6 +68,7 @@ def test_commands_answer_in_json_and_take_settings() -> None:
         "masters publish",
         "queues requeue",
         "queues show",
+        "serve",
         *(f"sandbox {system} load" for system in ("kafka", "pulsar", "queues", "masters")),
         *(f"sandbox {system} skew" for system in ("kafka", "pulsar")),
         *(f"sandbox {system} {verb}" for system in ("queues", "masters") for verb in ("kill", "restart")),
