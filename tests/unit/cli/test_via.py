@@ -68,7 +68,7 @@ def test_status_names_verdicts_and_reasons(command: Command, service: FakeServic
     text = command("status").output
     assert "orders/replicas: balanced" in text
     assert "waits: A plan of 14 moves waits for an approval." in text
-    found = msgspec.json.decode(command("status", "--json").output, type=list[TargetStatus])
+    found = msgspec.json.decode(command("status", "--json").stdout, type=list[TargetStatus])
     assert found == list(service.targets())
     assert "payments" not in command("status", "--cluster", "orders").output
 
@@ -133,11 +133,11 @@ def test_an_execution_is_stopped_resumed_and_cancelled(command: Command, service
 
 def test_executions_are_listed_with_details(command: Command, service: FakeService) -> None:
     """The newest is the default; JSON is the document of the API."""
-    text = command("execution", "list").output
+    text = command("execution", "list").stdout
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["3", "2", "1"]
-    assert len(json.loads(command("execution", "list", "--json").output)) == 3
+    assert len(json.loads(command("execution", "list", "--json").stdout)) == 3
     assert "execution 3 on payments: running" in command("execution", "show").output
-    found = msgspec.json.decode(command("execution", "show", "1", "--json").output, type=ExecutionDetail)
+    found = msgspec.json.decode(command("execution", "show", "1", "--json").stdout, type=ExecutionDetail)
     assert found == service.execution("payments", 1)
     with pytest.raises(InputError, match="no such execution"):
         raise command("execution", "show", "9").exception or AssertionError
