@@ -444,7 +444,6 @@ def _compared(rows: dict[str, Any]) -> str:
         f"{of['raw_rows']:,} raw rows ({of['partitions']} partitions, three replicas each, "
         f"{of['ticks']} ticks, {of['files']} files) are processed to the tables "
         f"{', '.join(of['same_results'])}. Results are recorded only if all engines produce equal tables. "
-        "Spark also writes `cleaned` in the same job. "
         f"Starting Spark took {of['spark_start_seconds']} s, which is not included. Spark runs with "
         "`--large-job`. *First* is its first turn, in which the JVM still compiles. The stream processes the "
         "same rows in a micro-batch per file, and makes all tables and snapshots.\n\n"

@@ -71,6 +71,7 @@ def test_an_approved_plan_is_executed_byte_for_byte(tmp_path: Path) -> None:
         assert world.is_whole()
         record = world.call("a", "GET", f"/api/v1/plans/{plan['digest']}")
         assert record["state"] == "executed"
+        assert world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")["state"] == "executed"
         with pytest.raises(urllib.error.HTTPError) as refused:
             world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/approve")
         assert refused.value.code == 409
@@ -112,8 +113,12 @@ def test_a_proposed_change_is_made_after_its_approval_only(tmp_path: Path) -> No
         assert b"broker 5" in (text if isinstance(text, bytes) else json.dumps(text).encode())
         time.sleep(3)
         assert world.moves() == 0
-        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        for _ in range(2):
+            applied = world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+            assert applied["state"] in ("approved", "executing")
         world.wait_for("the end", lambda: world.kinds("a", "ended"), 90)
+        assert len(world.kinds("a", "execute")) == 1
+        assert world.kinds("a", "notify") == []
         assert held_by(world, 5) == 0
         assert hashlib.sha256(executed_plan(world, "a")).hexdigest() == plan["digest"]
         assert world.left_over() == []
@@ -153,6 +158,10 @@ def test_a_stopped_execution_is_resumed_or_cancelled_by_a_person(tmp_path: Path)
         world.call("a", "POST", "/api/v1/clusters/sim/executions/1/stop")
         world.wait_for("the stop", lambda: world.kinds("a", "ended"), 90)
         assert "stopped" in world.kinds("a", "ended")[0]["reason"]
+        assert [one["by"] for one in world.kinds("a", "stopped_execution")] == ["local"]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            world.call("a", "POST", "/api/v1/clusters/sim/executions/1/stop")
+        assert refused.value.code == 409
         assert held_by(world, 5) > 0
         time.sleep(4)
         assert world.kinds("a", "resume") == []

@@ -82,6 +82,8 @@ class Journal:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA foreign_keys=ON")
+        if self._db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            return  # a reader must not wait for who writes
         with self._transaction():
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:

@@ -51,7 +51,7 @@ from trimtab.decide.events import (
     Wait,
     Withdraw,
 )
-from trimtab.decide.state import Pause, Retry, Spent, Stage, State, WaitingRequest, Work
+from trimtab.decide.state import APPROVED_BY, Pause, Retry, Spent, Stage, State, WaitingRequest, Work
 from trimtab.decide.windows import opening_at
 from trimtab.model.policy import DAY, Mode, Policy, Trigger
 from trimtab.model.text import bytes_text, counted, duration_text
@@ -231,12 +231,13 @@ class _Turn:
             return
         to = mode(self.state, self.policy, work.trigger)
         until = self.now + self.policy.plan_max_age_seconds
-        self._work(stage=Stage.PROPOSED, plan=plan, approved_by=POLICY if to is Mode.ACT else "")
+        approved_by = str(dict(work.settings).get(APPROVED_BY, POLICY if to is Mode.ACT else ""))
+        self._work(stage=Stage.PROPOSED, plan=plan, approved_by=approved_by)
         reason = (
             f"{counted(plan.moves, 'move')}, {bytes_text(plan.bytes)}, "
             f"{counted(plan.leader_moves, 'leadership')}, {plan.verdict.value}"
         )
-        ask = to is Mode.ASK
+        ask = to is Mode.ASK and not approved_by
         self.decisions.append(
             Propose(reason=reason, trigger=work.trigger, digest=plan.digest, ask=ask, until=until)
         )

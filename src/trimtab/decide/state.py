@@ -5,11 +5,15 @@ The state is a value. It is written down before a decision takes effect, and a r
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from trimtab.decide.events import Observed, PlanSummary
 from trimtab.model.policy import Trigger
+
+APPROVED_BY: Final = "approved_by"
+"""Setting of a request whose plan is approved with the request, by that person."""
 
 
 class Stage(StrEnum):

@@ -34,7 +34,8 @@ _SCHEMA: Final = (
     "text TEXT NOT NULL)",
 )
 RETAINED_DECISIONS: Final = 100_000
-RETAINED_PLANS: Final = 2_000
+RETAINED_PLANS: Final = 500
+"""Plans that nothing waits for; a file may have megabytes, and each checkpoint holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,15 @@ class ServiceJournal:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._db = self._opened()
+        self._reader = self._read_only()
+        self._read_lock = threading.Lock()
+        self._writer: int | None = None
+
+    def _read_only(self) -> sqlite3.Connection:
+        """A second connection, for reads that must not wait while a transaction goes to the lake."""
+        return sqlite3.connect(
+            f"file:{self._log.path(DATABASE)}?mode=ro", uri=True, timeout=30.0, check_same_thread=False
+        )
 
     def _opened(self) -> sqlite3.Connection:
         db = self._log.connect(self._log.path(DATABASE))
@@ -71,15 +81,18 @@ class ServiceJournal:
 
     def reopen(self, between: Callable[[], None]) -> None:
         """Close the database, call a function that may replace it, and open it again."""
-        with self._lock:
+        with self._lock, self._read_lock:
             self._db.close()
+            self._reader.close()
             between()
             self._db = self._opened()
+            self._reader = self._read_only()
 
     def close(self) -> None:
         """Close the connection to the database."""
-        with self._lock:
+        with self._lock, self._read_lock:
             self._db.close()
+            self._reader.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -92,12 +105,15 @@ class ServiceJournal:
         """
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
+            self._writer = threading.get_ident()
             try:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._writer = None
             self._changed.notify_all()
 
     def notify_readers(self) -> None:
@@ -106,9 +122,11 @@ class ServiceJournal:
             self._changed.notify_all()
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """One statement of a table that was given as `schema`; writes belong into `transaction`."""
-        with self._lock:
+        """One statement; a write must be in a `transaction`, and a read waits for none of another thread."""
+        if self._writer == threading.get_ident():
             return self._db.execute(sql, parameters).fetchall()
+        with self._read_lock:
+            return self._reader.execute(sql, parameters).fetchall()
 
     # ------------------------------------------------------------ states and decisions
 
@@ -169,8 +187,9 @@ class ServiceJournal:
             (record.digest, record.made_at, msgspec.json.encode(record).decode(), content.decode()),
         )
         self.execute(
-            "DELETE FROM plans WHERE digest IN (SELECT digest FROM plans ORDER BY made_at DESC "
-            "LIMIT -1 OFFSET ?)",
+            "DELETE FROM plans WHERE digest IN (SELECT digest FROM plans "
+            "WHERE json_extract(record, '$.state') IN ('what-if', 'withdrawn', 'executed') "
+            "ORDER BY made_at DESC LIMIT -1 OFFSET ?)",
             (RETAINED_PLANS,),
         )
 

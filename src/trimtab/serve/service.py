@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final, Literal
+
+import msgspec
 
 from trimtab.act.control import state_of
 from trimtab.act.executor import ExecutionSummary
@@ -26,7 +29,7 @@ from trimtab.balancers.clusters import Cluster, cluster_named, clusters_of
 from trimtab.balancers.settings import read_settings
 from trimtab.decide import events as ev
 from trimtab.decide.conditions import mode
-from trimtab.decide.state import State
+from trimtab.decide.state import APPROVED_BY, State
 from trimtab.executions import ExecutionContext
 from trimtab.files.lease import LeaseCandidate, StoredLease, StoredLeaseHolder, renewed
 from trimtab.files.replicated import LakeLog, WriterReplacedError
@@ -50,7 +53,7 @@ from trimtab.serve.documents import (
     Waiting,
 )
 from trimtab.serve.interface import ConflictError, NotLeaderError, UnknownError
-from trimtab.serve.journal import DATABASE, EXECUTIONS, ServiceJournal
+from trimtab.serve.journal import DATABASE, EXECUTIONS, MeasuredEffect, ServiceJournal
 from trimtab.serve.loads import load_series
 from trimtab.serve.notifications import (
     OUTBOX_SCHEMA,
@@ -60,12 +63,15 @@ from trimtab.serve.notifications import (
     status_findings,
 )
 from trimtab.serve.observing import broker_rows, largest_parts
-from trimtab.serve.target import APPROVED_BY, STORED_PLAN, Target, TargetContext
+from trimtab.serve.target import STORED_PLAN, Target, TargetContext
 from trimtab_common.errors import InputError, SettingsError, TrimtabError
 from trimtab_common.settings import Overrides
 
 LOG = logging.getLogger("trimtab.serve")
 _STUCK_SECONDS: Final = 60.0
+_MAX_PAUSE_SECONDS: Final = 10 * 365 * DAY
+_FINAL_STATUSES: Final = ("interrupted", "stopped", "finished", "incomplete", "cancelled")
+"""Statuses of an execution that documents name; every other one is `running`."""
 
 
 class Service:
@@ -132,6 +138,7 @@ class Service:
             pass  # makes the tables of the journal of executions, which documents of the log need
         self._children = Children(self._commands() if self.settings.observe == "run" else ())
         self._threads: list[threading.Thread] = []
+        self._ended: dict[int, ExecutionRecord] = {}
 
     def _chosen(self) -> list[tuple[Cluster, str]]:
         known = clusters_of(self._all)
@@ -239,9 +246,12 @@ class Service:
                     self._decide_with(found)
                 else:
                     self._holder = found
-            except (OSError, TrimtabError) as error:
+            except (OSError, TrimtabError, sqlite3.Error) as error:
                 self._problem = f"the lake cannot be used: {error}"
                 LOG.warning("%s", self._problem)
+            except Exception as error:  # a fault must not end the thread that decides
+                self._problem = f"the deciding loop failed: {type(error).__name__}: {error}"
+                LOG.exception("the deciding loop failed")
             self._over.wait(min(seconds / 6, 5.0))
 
     def _catch_up(self) -> None:
@@ -308,7 +318,7 @@ class Service:
         holder = self._holder
         if holder is None or holder.released:
             return "", ""
-        name, _, url = holder.name.partition(" at ")
+        name, _, url = holder.name.rpartition(" at ")
         return name, url
 
     @property
@@ -316,6 +326,10 @@ class Service:
         """Whether this instance decides now."""
         lease = self._lease
         return lease is not None and lease.is_valid
+
+    def _handle(self, target: Target, event: ev.Event, by: str) -> None:
+        if not target.handle(event, by):
+            raise NotLeaderError("this instance no longer decides, nothing was written: try again", "")
 
     def _require_leader(self) -> None:
         if not self.is_leader:
@@ -440,21 +454,21 @@ class Service:
             return record
         target = self._target(record.cluster, record.balancer)
         settings = ((STORED_PLAN, record.digest), (APPROVED_BY, by))
-        target.handle(ev.PlanRequested(by, settings), by)
+        self._handle(target, ev.PlanRequested(by, settings), by)
         return self.plan(record.digest)
 
     def approve(self, digest: str, by: str) -> PlanRecord:
         """Approve the plan that is on offer."""
         self._require_leader()
         record = self._on_offer(digest)
-        self._target(record.cluster, record.balancer).handle(ev.Approved(record.digest, by), by)
+        self._handle(self._target(record.cluster, record.balancer), ev.Approved(record.digest, by), by)
         return self.plan(record.digest)
 
     def reject(self, digest: str, by: str, note: str = "") -> PlanRecord:
         """Reject the plan that is on offer."""
         self._require_leader()
         record = self._on_offer(digest)
-        self._target(record.cluster, record.balancer).handle(ev.Rejected(record.digest, by, note), by)
+        self._handle(self._target(record.cluster, record.balancer), ev.Rejected(record.digest, by, note), by)
         return self.plan(record.digest)
 
     def _on_offer(self, digest: str) -> PlanRecord:
@@ -468,17 +482,21 @@ class Service:
     def pause(self, cluster: str, balancer: str, by: str, reason: str, until: float | None) -> TargetStatus:
         """Pause all executions of a target; a running one stops."""
         self._require_leader()
-        if until is not None and until <= self._clock():
-            raise InputError(f"until is {until:.0f}, in the past: give a later time, or none")
+        now = self._clock()
+        if until is not None and not now < until <= now + _MAX_PAUSE_SECONDS:
+            raise InputError(
+                f"until is {until:.0f}, expected seconds since 1970 within ten years from now: correct it, "
+                "or give none for a pause without an end"
+            )
         target = self._target(cluster, balancer)
-        target.handle(ev.Paused(by, reason, until), by)
+        self._handle(target, ev.Paused(by, reason, until), by)
         return self._status(target)
 
     def resume(self, cluster: str, balancer: str, by: str) -> TargetStatus:
         """End the pause, and lift the limits that the service has put on its triggers."""
         self._require_leader()
         target = self._target(cluster, balancer)
-        target.handle(ev.Resumed(by), by)
+        self._handle(target, ev.Resumed(by), by)
         return self._status(target)
 
     # ------------------------------------------------------------ executions
@@ -505,9 +523,12 @@ class Service:
         return None
 
     def _record_of(self, store: ExecutionStore, entry: ExecutionSummary) -> ExecutionRecord:
+        known = self._ended.get(entry.id)
+        effect = self.journal.effect(entry.id)
+        if known is not None:
+            return known if effect is None else _with_effect(known, effect)
         cluster, _ = self._plan_of_entry(entry)
         state = state_of(balancer_named(entry.balancer, "execution").executor(), store, entry.id)
-        effect = self.journal.effect(entry.id)
         target = next(
             (t for t in self._targets if t.name == cluster and t.balancer.name == entry.balancer), None
         )
@@ -518,7 +539,13 @@ class Service:
             for one, size in zip(records, sizes, strict=True)
         ]
         throttle = getattr(state.settings, "throttle", None)
-        return ExecutionRecord(
+        # A follower cannot see whether the process of the deciding instance runs: it takes its word.
+        is_followed = not self.is_leader and bool(self.leader[0])
+        status = entry.status if is_followed else store.status(entry)
+        progress = target.progress.get(entry.id, "") if target is not None else ""
+        if status not in (*_FINAL_STATUSES, "running"):
+            progress = f"{status}: {progress}" if progress else status
+        record = ExecutionRecord(
             cluster=cluster,
             balancer=entry.balancer,
             number=entry.id,
@@ -527,17 +554,18 @@ class Service:
             approved_by=str(entry.facts.get("approved_by", "")),
             started_at=entry.created_at,
             ended_at=entry.ended_at,
-            status=store.status(entry),
+            status=status if status in _FINAL_STATUSES else "running",
             steps=len(records),
             steps_done=sum(1 for one in records if one.state in ("done", "dropped")),
             steps_failed=sum(1 for one in records if one.state in ("failed", "skipped")),
             bytes_done=sum(copied),
             bytes_total=sum(sizes),
-            progress=target.progress.get(entry.id, "") if target is not None else "",
-            effect="" if effect is None else effect.effect,
-            effect_text="" if effect is None else effect.text,
+            progress=progress,
             throttle_bytes_per_second=throttle if isinstance(throttle, int | float) else None,
         )
+        if record.status in ("finished", "incomplete"):
+            self._ended[entry.id] = record  # it does not change any more
+        return record if effect is None else _with_effect(record, effect)
 
     def execution(self, cluster: str, number: int) -> ExecutionDetail:
         """One execution, with all its steps."""
@@ -629,6 +657,10 @@ class Service:
                     remedy = "run `trimtab collect` and `trimtab pipeline stream`, or set serve.observe"
                     found.append(Finding(subject=subject, text=text, remedy=remedy))
         return found
+
+
+def _with_effect(record: ExecutionRecord, effect: MeasuredEffect) -> ExecutionRecord:
+    return msgspec.structs.replace(record, effect=effect.effect, effect_text=effect.text)
 
 
 def _worst_text(event: ev.Observed) -> str:

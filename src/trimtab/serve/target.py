@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -28,9 +30,8 @@ from trimtab.balancers.clusters import Cluster
 from trimtab.balancers.planning import planner_of, snapshot_of
 from trimtab.decide import events as ev
 from trimtab.decide.machine import decide
-from trimtab.decide.state import Stage, State
+from trimtab.decide.state import APPROVED_BY, Stage, State
 from trimtab.executions import ExecutionContext, ExecutionOutcome
-from trimtab.files.replicated import WriterReplacedError
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
@@ -49,14 +50,14 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("trimtab.serve")
 STORED_PLAN: Final = "plan"
 """Setting of a request that names a plan the service holds already, by its digest."""
-APPROVED_BY: Final = "approved_by"
-"""Setting of a request whose plan is approved with the request, by that person."""
 _OWN: Final = (STORED_PLAN, APPROVED_BY)
 RETRY_SECONDS: Final = (2.0, 5.0, 5.0, 10.0)
 """Pauses before an interrupted execution is resumed; the last one repeats."""
 
 _ENDED: Final = (ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE, ExecutionStatus.CANCELLED)
 """Statuses after which the service does not go on; a stopped execution is resumed."""
+_UNFINISHED: Final = (Stage.EXECUTING, Stage.STOPPING, Stage.STOPPED, Stage.HELD)
+PAST: Final = {"stop": "stopped", "cancel": "cancelled"}
 _OUTCOMES: Final = {
     "finished": ev.Outcome.FINISHED,
     "incomplete": ev.Outcome.INCOMPLETE,
@@ -122,15 +123,18 @@ class Target:
         self._leads = False
         self._control: ExecutionControl | None = None
         self._attempts = 0
+        self._term = 0
 
     # ------------------------------------------------------------ leadership
 
     @property
     def state(self) -> State:
-        """The state as this instance decides by, or as the deciding instance wrote it last."""
-        with self._lock:
-            if self._leads:
-                return self._state
+        """The state as this instance decides by, or as the deciding instance wrote it last.
+
+        It takes no lock: a reader must not wait for a slow lake.
+        """
+        if self._leads:
+            return self._state
         return self._context.journal.state(self.name, self.balancer.name)
 
     def lead(self) -> None:
@@ -138,6 +142,7 @@ class Target:
         with self._lock:
             self._state = self._context.journal.state(self.name, self.balancer.name)
             self._leads = True
+            self._term += 1
             self._control, self._attempts = None, 0
             restart = ev.Restarted() if self._state.is_leader else ev.LeadershipChanged(True)
             work = self._state.work
@@ -165,8 +170,10 @@ class Target:
 
     # ------------------------------------------------------------ events
 
-    def handle(self, event: ev.Event, by: str = "", plan: tuple[PlanRecord, bytes] | None = None) -> None:
+    def handle(self, event: ev.Event, by: str = "", plan: tuple[PlanRecord, bytes] | None = None) -> bool:
         """Decide what follows from an event, write it down, and carry it out.
+
+        Returns False where this instance does not decide, or no longer: nothing was written then.
 
         Parameters
         ----------
@@ -177,16 +184,17 @@ class Target:
         """
         with self._lock:
             if not self._leads:
-                return
+                return False
             self._events.append((event, by, plan))
             if self._is_deciding:
-                return
+                return True
             self._is_deciding = True
             try:
                 while self._events and self._leads:
                     self._decide(*self._events.popleft())
             finally:
                 self._is_deciding = False
+            return self._leads
 
     def _decide(self, event: ev.Event, by: str, plan: tuple[PlanRecord, bytes] | None) -> None:
         now = self._context.clock()
@@ -199,10 +207,12 @@ class Target:
                     journal.write_state(self.name, self.balancer.name, state)
                     if plan is not None:
                         journal.add_plan(*plan)
-                    self._update_plans(event, decisions, by)
+                    self._update_plans(event, decisions, by, state)
                     for record in records:
                         self._context.on_decision(journal.add_decision(record))
-            except WriterReplacedError as error:
+            except (OSError, TrimtabError, sqlite3.Error) as error:
+                # What cannot be written is not decided: the next leader, perhaps this instance, goes on from
+                # the last state in the lake.
                 LOG.warning("%s/%s: %s", self.name, self.balancer.name, error)
                 self.follow()
                 self._context.on_replaced()
@@ -219,11 +229,6 @@ class Target:
         match decision:
             case ev.MakePlan():
                 self._start("plan", lambda: self._make_plan(decision))
-            case ev.Propose(digest=digest):
-                work = self._state.work
-                approved_by = dict(work.settings).get(APPROVED_BY) if work is not None else None
-                if approved_by is not None:
-                    self._events.append((ev.Approved(digest, str(approved_by)), str(approved_by), None))
             case ev.Execute(digest=digest):
                 self._start("execute", lambda: self._execute(digest))
             case ev.Resume(execution=execution):
@@ -235,6 +240,8 @@ class Target:
                 self._start("measure", lambda: self._measure(execution))
 
     def _start(self, what: str, run: Callable[[], None]) -> None:
+        term = self._term
+
         def guarded() -> None:
             try:
                 run()
@@ -243,7 +250,7 @@ class Target:
                 if what == "plan":
                     self.handle(ev.PlanFailed(f"{type(error).__name__}: {error}"))
                 else:
-                    self._interrupted()
+                    self._interrupted(term, str(error))
 
         self._context.start(f"{what} {self.name}/{self.balancer.name}", guarded)
 
@@ -403,27 +410,55 @@ class Target:
 
     def _execute(self, digest: str) -> None:
         with self._lock:
-            work = self._state.work
+            work, term = self._state.work, self._term
             if work is None or work.plan is None or work.plan.digest != digest:
                 return
-            control = self._control = ExecutionControl()
-        content = self._context.journal.plan_content(digest)
+        plan = self._plan(self._context.journal.plan_content(digest))
         facts = {"digest": digest, "trigger": work.trigger.value, "approved_by": work.approved_by}
-        self._ended(
-            executions.apply(self._plan(content), self._executions(), control=control, facts=facts), None
-        )
+        for pause in (*RETRY_SECONDS, None):
+            with self._controlled(term) as control:
+                outcome = executions.apply(plan, self._executions(), control=control, facts=facts)
+            if pause is None or not isinstance(outcome, executions.Refused):
+                break
+            if outcome.kind not in ("unreachable", "busy"):
+                break
+            # Clients lose their connections when a broker dies: that must not cost the pause of a trigger.
+            self._context.sleep(pause)
+            if term != self._term or not self._leads:
+                return
+        self._ended(outcome, None, term)
 
-    def _resume(self, execution: int) -> None:
-        context = self._executions()
+    def _resume(self, execution: int, request: Literal["cancel"] | None = None) -> None:
+        context, term = self._executions(), self._term
         with context.open_store() as store:
             entry = store.journal.entry(execution)
             if ExecutionStatus(entry.status) in _ENDED:
                 self._report(receipt_of(self.balancer.executor(), store, execution))
                 return
-        control = self._control = ExecutionControl()
-        self._ended(executions.resume(execution, context, control=control), execution)
+        with self._lock:
+            work = self._state.work
+            is_held = work is None or work.stage not in (Stage.EXECUTING, Stage.STOPPING)
+            if term != self._term or (request is None and is_held):
+                return  # a person has stopped it meanwhile
+        with self._controlled(term) as control:
+            outcome = executions.resume(execution, context, request=request, control=control)
+        self._ended(outcome, execution, term)
 
-    def _ended(self, outcome: ExecutionOutcome, execution: int | None) -> None:
+    @contextmanager
+    def _controlled(self, term: int) -> Iterator[ExecutionControl]:
+        """The control of an execution that runs in this thread; there is none while nothing runs."""
+        control = ExecutionControl()
+        with self._lock:
+            if term == self._term:
+                self._control = control
+        try:
+            yield control
+        finally:
+            with self._lock:
+                if self._control is control:
+                    self._control = None
+
+    def _ended(self, outcome: ExecutionOutcome, execution: int | None, term: int) -> None:
         match outcome:
             case executions.Done(receipt) if receipt is None:
                 reason = "no step is left: the cluster is already as planned"
@@ -437,19 +472,31 @@ class Target:
             case _:
                 error = outcome.error
                 LOG.warning("%s/%s: %s", self.name, self.balancer.name, error)
-                self._interrupted()
+                self._interrupted(term, str(error))
 
-    def _interrupted(self) -> None:
-        """Let the execution be resumed after a pause: the cluster, or this process, was not able to go on."""
+    def _interrupted(self, term: int, reason: str) -> None:
+        """Let the execution be resumed after a pause: the cluster, or this process, was not able to go on.
+
+        An execution that never got a number is refused. A later term of leadership begins with the journal,
+        and needs nothing from threads of an earlier one.
+        """
         pause = RETRY_SECONDS[min(self._attempts, len(RETRY_SECONDS) - 1)]
         self._attempts += 1
         self._context.sleep(pause)
-        self.handle(ev.Restarted())
+        with self._lock:
+            if term != self._term or not self._leads:
+                return
+            work = self._state.work
+            if work is not None and work.stage is Stage.STARTING and work.plan is not None:
+                found = self._execution_of(work.plan.digest, work.since)
+                if found is None:
+                    self.handle(ev.ExecutionEnded(None, ev.Outcome.REFUSED, reason=reason))
+                    return
+                self.handle(ev.ExecutionStarted(found))
+            self.handle(ev.Restarted())
 
     def _report(self, receipt: AnyReceipt) -> None:
-        done = receipt.done
-        copied = sum(getattr(one, "bytes", 0) for one in done if getattr(one, "kind", "copy") == "copy")
-        leads = sum(1 for one in done if getattr(one, "kind", "lead") == "lead")
+        copied, leads = _spent(receipt)
         self.handle(
             ev.ExecutionEnded(
                 receipt.execution,
@@ -499,32 +546,35 @@ class Target:
                 and work.execution == execution
             )
 
-    def end_execution(self, number: int, how: str, by: str) -> None:
-        """Stop or cancel an execution of this target.
+    def end_execution(self, number: int, how: Literal["stop", "cancel"], by: str) -> None:
+        """Stop or cancel an execution of this target; it stays so, also where no thread runs it now.
 
         Raises
         ------
         ConflictError
-            If it has ended.
+            If it has ended, or is stopped already.
         """
         with self._lock:
-            work, control = self._state.work, self._control
-            runs = work is not None and work.execution == number and control is not None
-            if runs and work is not None and work.stage in (Stage.EXECUTING, Stage.STOPPING):
-                assert control is not None
-                control.cancel() if how == "cancel" else control.stop()
+            work = self._state.work
+            if work is None or work.execution != number or work.stage not in _UNFINISHED:
+                raise ConflictError(f"execution {number} has ended: nothing is left to {how}")
+            if how == "stop" and work.stage is Stage.HELD:
+                raise ConflictError(f"execution {number} is stopped already: resume or cancel it")
+            self._record_action(f"{PAST[how]}_execution", number, by)
+            if self._control is not None:
+                self._control.cancel() if how == "cancel" else self._control.stop()
                 return
-        context = self._executions()
-        with context.open_store() as store:
-            entry = store.journal.entry(number)
-            if ExecutionStatus(entry.status) in _ENDED:
-                raise ConflictError(
-                    f"execution {number} has ended ({entry.status}): nothing is left to {how}"
-                )
-        if how == "cancel":
-            self._start(
-                "resume", lambda: self._ended(executions.resume(number, context, request="cancel"), number)
-            )
+            if work.stage is not Stage.HELD:
+                # Nobody runs it at the moment: the service must not resume it.
+                self._hold(number, by)
+            if how == "cancel":
+                self._start("resume", lambda: self._resume(number, "cancel"))
+
+    def _hold(self, number: int, by: str) -> None:
+        with self._executions().open_store() as store:
+            receipt = receipt_of(self.balancer.executor(), store, number)
+        copied, leads = _spent(receipt)
+        self.handle(ev.ExecutionEnded(number, ev.Outcome.STOPPED, copied, leads, reason=f"stopped by {by}"))
 
     def resume_execution(self, number: int, by: str) -> None:
         """Continue an execution that a person stopped.
@@ -538,9 +588,16 @@ class Target:
             work = self._state.work
             if work is None or work.execution != number or work.stage is not Stage.HELD:
                 raise ConflictError(
-                    f"execution {number} is not held: only a stopped execution can be resumed"
+                    f"execution {number} is not stopped by a person: there is nothing to resume"
                 )
-        self.handle(ev.ExecutionResumed(number, by), by)
+            self._record_action("resumed_execution", number, by)
+            self.handle(ev.ExecutionResumed(number, by), by)
+
+    def _record_action(self, kind: str, number: int, by: str) -> None:
+        reason = f"{kind.replace('_', ' ')} {number}, by {by}"
+        record = self._record(self._context.clock(), kind, reason, execution=number, by=by)
+        with self._context.journal.transaction():
+            self._context.journal.add_decision(record)
 
     # ------------------------------------------------------------ records
 
@@ -610,24 +667,34 @@ class Target:
             )
         return found
 
-    def _update_plans(self, event: ev.Event, decisions: Sequence[ev.Decision], by: str) -> None:
-        work = self._state.work
+    def _update_plans(self, event: ev.Event, decisions: Sequence[ev.Decision], by: str, after: State) -> None:
+        before = self._state
+        work = before.work
         digest = work.plan.digest if work is not None and work.plan is not None else ""
-        if isinstance(event, ev.ExecutionStarted) and digest:
-            self._set_plan(digest, "executing", f"execution {event.execution}", execution=event.execution)
-        if isinstance(event, ev.ExecutionEnded) and digest:
-            state = "withdrawn" if event.outcome is ev.Outcome.REFUSED else "executed"
-            self._set_plan(digest, state, event.reason or event.outcome.value)
-        if isinstance(event, ev.EffectMeasured):
-            self._context.journal.write_effect(
-                event.execution, MeasuredEffect(event.effect.value, event.text)
-            )
-        if isinstance(event, ev.Approved) and event.digest == digest:
-            self._set_plan(digest, "approved", f"approved by {event.by}")
+        for lost in _lost_requests(before, after):
+            self._set_plan(lost, "withdrawn", next((one.reason for one in decisions), "it was not made"))
+        match event:
+            case ev.PlanRequested(settings=settings) if STORED_PLAN in dict(settings):
+                self._set_plan(
+                    str(dict(settings)[STORED_PLAN]), "approved", f"applied by {by}; it waits for its turn"
+                )
+            case ev.ExecutionStarted(number) if digest:
+                self._set_plan(digest, "executing", f"execution {number}", execution=number)
+            case ev.ExecutionEnded(outcome=outcome, reason=reason) if digest:
+                if outcome is ev.Outcome.REFUSED:
+                    self._set_plan(digest, "withdrawn", reason)
+                elif outcome is not ev.Outcome.STOPPED:
+                    self._set_plan(digest, "executed", reason or outcome.value)
+            case ev.EffectMeasured(number, effect, text):
+                self._context.journal.write_effect(number, MeasuredEffect(effect.value, text))
+            case ev.Approved(offered) if offered == digest:
+                self._set_plan(digest, "approved", f"approved by {event.by}")
         for one in decisions:
             match one:
                 case ev.Propose(digest=offered, ask=ask, until=until):
-                    self._set_plan(offered, "asking" if ask else "proposed", one.reason, expires_at=until)
+                    is_approved = after.work is not None and after.work.approved_by
+                    state = "approved" if is_approved else "asking" if ask else "proposed"
+                    self._set_plan(offered, state, one.reason, expires_at=until)
                 case ev.Withdraw(digest=offered):
                     self._set_plan(offered, "withdrawn", one.reason)
                 case ev.Execute(digest=offered):
@@ -638,6 +705,26 @@ class Target:
         record = journal.plan(digest)
         if record is not None:
             journal.update_plan(msgspec.structs.replace(record, state=state, state_reason=reason, **values))
+
+
+def _lost_requests(before: State, after: State) -> list[str]:
+    """Stored plans that were asked for and are neither waited for nor in work any longer, without a plan."""
+
+    def wanted(state: State) -> set[str]:
+        works = () if state.work is None else (state.work,)
+        found = (dict(one.settings).get(STORED_PLAN) for one in (*state.requests, *works))
+        return {str(one) for one in found if one is not None}
+
+    # A plan that was on offer or in execution has its own end.
+    is_done = before.work is not None and before.work.plan is not None
+    return [] if is_done else sorted(wanted(before) - wanted(after))
+
+
+def _spent(receipt: AnyReceipt) -> tuple[int, int]:
+    """Bytes that were copied between brokers, and leaderships that were moved."""
+    done = receipt.done
+    copied = sum(getattr(one, "bytes", 0) for one in done if getattr(one, "kind", "copy") == "copy")
+    return copied, sum(1 for one in done if getattr(one, "kind", "lead") == "lead")
 
 
 def kind_of(decision: ev.Decision) -> str:

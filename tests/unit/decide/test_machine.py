@@ -13,6 +13,7 @@ from trimtab.decide.events import (
     Event,
     Execute,
     ExecutionEnded,
+    ExecutionResumed,
     ExecutionStarted,
     LeadershipChanged,
     MakePlan,
@@ -36,7 +37,7 @@ from trimtab.decide.events import (
     Withdraw,
 )
 from trimtab.decide.machine import decide
-from trimtab.decide.state import Stage, State
+from trimtab.decide.state import APPROVED_BY, Stage, State
 from trimtab.model.plan import Verdict
 from trimtab.model.policy import BrokerAdded, BrokerLost, Budget, Drift, HardLimit, Mode, Policy, Trigger
 
@@ -307,6 +308,18 @@ def test_a_request_replaces_an_unapproved_proposal() -> None:
     assert [type(one) for one in service.decisions] == [Wait]
 
 
+def test_a_request_may_approve_its_own_plan() -> None:
+    """Who applies a plan that was shown has approved it: nobody is asked, and nobody is notified."""
+    service = Service(Policy())
+    service.observe()
+    service.send(PlanRequested("ada", (("plan", PLAN.digest), (APPROVED_BY, "ada"))))
+    service.one(MakePlan)
+    service.send(PlanMade(PLAN))
+    assert not service.one(Propose).ask
+    assert (service.one(Execute).digest, service.one(Execute).by) == (PLAN.digest, "ada")
+    assert [one for one in service.decisions if isinstance(one, Notify)] == []
+
+
 def test_a_request_that_waits_a_day_is_refused() -> None:
     """A plan for a wish of yesterday is a surprise."""
     service = Service(Policy())
@@ -401,6 +414,19 @@ def test_an_execution_that_a_person_stopped_stays_stopped() -> None:
     service.send(ExecutionEnded(7, Outcome.CANCELLED, 1000, 0))
     assert service.state.work is not None
     assert service.state.work.stage is Stage.SETTLING
+
+
+def test_a_person_lets_a_stopped_execution_go_on() -> None:
+    """The resume of another execution changes nothing."""
+    service = Service()
+    service.observe(deviation=0.31, times=100)
+    service.send(PlanMade(PLAN))
+    service.send(ExecutionStarted(7))
+    service.send(ExecutionEnded(7, Outcome.STOPPED, 1000, 0))
+    service.send(ExecutionResumed(8, "ada"))
+    assert [type(one) for one in service.decisions] == [Wait]
+    service.send(ExecutionResumed(7, "ada"))
+    assert service.one(Resume).execution == 7
 
 
 def test_a_worse_effect_is_undone_and_the_trigger_asks_from_then_on() -> None:
