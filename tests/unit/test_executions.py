@@ -200,6 +200,20 @@ def test_one_process_executes_plans_of_several_clusters(caller: Caller) -> None:
         assert {one.cluster for one in store.journal.entries()} == {"c0", "c1"}
 
 
+def test_threads_open_a_new_journal_at_once(tmp_path: Path) -> None:
+    """The first opening changes the mode of the file; the others wait for it."""
+    for number in range(30):
+        barrier = threading.Barrier(4)
+
+        def opened(folder: Path = tmp_path / str(number), barrier: threading.Barrier = barrier) -> int:
+            barrier.wait(60.0)
+            with open_store(folder) as store:
+                return len(store.journal.entries())
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [one.result(60.0) for one in [pool.submit(opened) for _ in range(4)]] == [0] * 4
+
+
 def test_a_second_execution_of_a_cluster_is_rejected(server: SimulatedKafkaServer, caller: Caller) -> None:
     """Whatever its state folder; the reason names the first."""
     second = Caller(caller.folder / "elsewhere")

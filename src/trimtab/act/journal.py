@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,27 @@ def connect_database(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=30.0, isolation_level=None)
 
 
+def use_write_ahead_log(db: sqlite3.Connection, seconds: float = 30.0) -> None:
+    """Let readers and a writer work at once; waits for others that open the file for the first time too.
+
+    SQLite does not wait by itself here: the change of the mode ignores the time-out of the connection.
+
+    Raises
+    ------
+    sqlite3.OperationalError
+        If the file is locked for so long.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 class Journal:
     """All executions of one state folder; many processes may read, and add requests, while one writes.
 
@@ -79,7 +101,7 @@ class Journal:
             ) from error
 
     def _open(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
+        use_write_ahead_log(self._db)
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("PRAGMA foreign_keys=ON")
         if self._db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from trimtab.act.journal import use_write_ahead_log
 from trimtab.decide.state import State, state_bytes, state_from
 from trimtab.files.replicated import LakeLog
 from trimtab.serve.documents import DecisionRecord, PlanRecord
@@ -75,7 +76,8 @@ class ServiceJournal:
 
     def _opened(self) -> sqlite3.Connection:
         db = self._log.connect(self._log.path(DATABASE))
-        for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", *self._schema):
+        use_write_ahead_log(db)
+        for statement in ("PRAGMA synchronous=FULL", *self._schema):
             db.execute(statement)
         return db
 
