@@ -76,7 +76,7 @@ def test_dry_run_then_execution_of_the_same_plan(
 
     executed = cccli(address, *arguments)
 
-    assert executed["trimtab"] == {**shown["trimtab"], "state": "executing"}
+    assert executed["trimtab"] == {**shown["trimtab"], "state": "approved"}
     assert service.plan_bytes(digest) == content
     assert service.executions("payments")[0].digest == digest
     tasks = cccli(address, "user-tasks", "--endpoints", call)["userTasks"]

@@ -285,7 +285,9 @@ class FakeService:
                 return plan
             if plan.state == "withdrawn":
                 raise ConflictError(f"plan {plan.digest[:12]} was withdrawn; make a new plan")
-            return self._execute(plan, by)
+            # As in the real service, a thread begins the execution after the answer.
+            self._execute(plan, by)
+            return replace(plan, state="approved", state_reason=f"approved by {by}", expires_at=None)
 
     def approve(self, digest: str, by: str) -> PlanRecord:
         with self._changed:
@@ -337,7 +339,9 @@ class FakeService:
             if one.status not in ("running", "stopped") or (how, one.status) == ("stop", "stopped"):
                 raise ConflictError(f"execution {number} of {cluster} is {one.status}: nothing to {how}")
             status = {"stop": "stopped", "cancel": "cancelled"}[how]
-            return self._end((cluster, number), status, f"{by} asked to {how} the execution.")
+            text = f"{by} asked to {how} the execution."
+            self._decide(cluster, one.balancer, f"{status}_execution", text, by=by, execution=number)
+            return self._end((cluster, number), status, text)
 
     def resume_execution(self, cluster: str, number: int, by: str) -> ExecutionRecord:
         with self._changed:
@@ -350,21 +354,19 @@ class FakeService:
             running = replace(one, status="running", ended_at=None)
             self._executions[cluster, number] = running
             self._change(cluster, one.balancer, execution=running, stage="executing")
-            self._decide(cluster, one.balancer, "resume", f"{by} resumed it.", by=by, execution=number)
+            self._decide(
+                cluster, one.balancer, "resumed_execution", f"{by} resumed it.", by=by, execution=number
+            )
             return running
 
     def set_throttle(self, cluster: str, number: int, bytes_per_second: float, by: str) -> ExecutionRecord:
         with self._changed:
             one = self._execution(cluster, number)
             self._require_leader()
-            if bytes_per_second <= 0:
-                raise InputError(f"the throttle is {bytes_per_second} B/s; give a rate above 0")
-            if one.status != "running":
-                raise ConflictError(
-                    f"execution {number} of {cluster} is {one.status}; it has no throttle now"
-                )
-            self._executions[cluster, number] = replace(one, throttle_bytes_per_second=bytes_per_second)
-            return self._executions[cluster, number]
+            raise ConflictError(
+                f"the throttle of execution {one.number} cannot be changed: stop it, and apply the rest with "
+                "another setting execution.throttle"
+            )
 
     # ------------------------------------------------------------ inside
 

@@ -24,6 +24,8 @@ from trimtab_common.errors import InputError
 from trimtab_common.settings import SettingValue
 
 POLL_SECONDS = 1.0
+CHANGE_SECONDS = 15.0
+"""Time in which the service begins to carry out a request that it has accepted."""
 COMPLETE = frozenset({"balanced", "improved"})
 """Verdicts for which `trimtab plan` returns 0."""
 
@@ -193,7 +195,7 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     elif not re.fullmatch(r"[0-9a-f]{8,64}", digest):
         raise InputError(
-            f"{path} is neither a plan file nor the digest of a plan; list them by `status --via`"
+            f"{path} is neither a plan file nor the digest of a plan; GET /api/v1/plans lists the plans"
         )
     held = client.get(path_of("plans", digest), PlanRecord)
     shown = _text_of(client, held)
@@ -212,7 +214,7 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
     with_progress = ProgressLine()
     try:
         while applied.execution is None:
-            if applied.state not in ("approved", "executing"):
+            if applied.state not in ("approved", "executing", "executed"):
                 raise InputError(f"plan {held.digest[:12]} is {applied.state}: {applied.state_reason}")
             with_progress.show(f"{applied.state}: {applied.state_reason}")
             time.sleep(POLL_SECONDS)
@@ -226,12 +228,23 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
     _print_ended(ended, {"finished"}, as_json=as_json)
 
 
-def _followed(client: ServiceClient, cluster: str, number: int, line: ProgressLine) -> ExecutionRecord:
-    """The execution when it has ended; shows its progress until then."""
+def _followed(
+    client: ServiceClient, cluster: str, number: int, line: ProgressLine, before: str = ""
+) -> ExecutionRecord:
+    """The execution when it has ended; shows its progress until then.
+
+    The service carries out a request in a thread of its own, and resumes an interrupted execution itself.
+    The status `before` the request and `interrupted` therefore count as an end after `CHANGE_SECONDS` only.
+    """
     path = path_of("clusters", cluster, "executions", number)
+    deadline = time.monotonic() + CHANGE_SECONDS
     while True:
         one = client.get(path, ExecutionDetail).execution
-        if one.status != "running":
+        if one.status != before:
+            before = ""
+        if one.status == "running":
+            deadline = time.monotonic() + CHANGE_SECONDS
+        elif one.status not in (before, "interrupted") or time.monotonic() >= deadline:
             return one
         line.show(f"execution {number}: {one.progress}")
         time.sleep(POLL_SECONDS)
@@ -283,17 +296,25 @@ def list_executions(client: ServiceClient, *, as_json: bool) -> None:
 
 def _chosen(client: ServiceClient, number: int | None, cluster: str | None) -> ExecutionRecord:
     """The execution with a number, or the newest one."""
-    found = client.get("executions", list[ExecutionRecord], cluster=cluster, limit=1000)
-    if number is not None:
-        found = [one for one in found if one.number == number]
+    if number is None:
+        found = client.get("executions", list[ExecutionRecord], cluster=cluster, limit=1)
+    else:
+        names = {cluster} if cluster else {one.cluster for one in client.get("clusters", list[TargetStatus])}
+        found = [one for name in sorted(names) for one in _numbered(client, name, number)]
     if not found:
         raise InputError("the service has no such execution; list them by `trimtab execution list --via`")
-    clusters = sorted({one.cluster for one in found})
-    if number is not None and len(clusters) > 1:
-        raise InputError(
-            f"several clusters have an execution {number}: choose --cluster {' or '.join(clusters)}"
-        )
+    if len(found) > 1:
+        clusters = " or ".join(one.cluster for one in found)
+        raise InputError(f"several clusters have an execution {number}: choose --cluster {clusters}")
     return found[0]
+
+
+def _numbered(client: ServiceClient, cluster: str, number: int) -> list[ExecutionRecord]:
+    """The execution of a cluster with a number; empty where there is none."""
+    try:
+        return [client.get(path_of("clusters", cluster, "executions", number), ExecutionDetail).execution]
+    except InputError:
+        return []
 
 
 def show(client: ServiceClient, number: int | None, cluster: str | None, *, as_json: bool) -> None:
@@ -325,8 +346,9 @@ def request(
     one = _chosen(client, number, cluster)
     client.post(path_of("clusters", one.cluster, "executions", one.number, name), ExecutionRecord)
     line = ProgressLine()
+    before = "" if name == "stop" else one.status
     try:
-        ended = _followed(client, one.cluster, one.number, line)
+        ended = _followed(client, one.cluster, one.number, line, before)
     finally:
         line.close()
     allowed = {"resume": {"finished"}, "stop": {"finished", "stopped"}, "cancel": {"finished", "cancelled"}}

@@ -240,6 +240,9 @@ class _Adapter:
         try:
             name = str(request.path_params["call"]).lower()
             is_plan = name == "proposals" if calls is self.READ else name in CHANGES
+            if is_plan:
+                # GET proposals makes a plan, and a link of another site could request it.
+                request.app.state.access.require_own_site(request)
             user = require_role(request, Role.OPERATOR if is_plan or calls is self.CHANGE else Role.VIEWER)
             if name in REFUSED_CALLS:
                 raise InputError(f"trimtab has no call {name}: {REFUSED_CALLS[name]}")

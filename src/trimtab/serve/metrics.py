@@ -106,6 +106,7 @@ EXECUTION_STATES: Final = ("running", "interrupted", "stopped", "finished", "inc
 EFFECTS: Final = ("helped", "nothing", "worse")
 _KINDS: Final = (
     "wait", "refuse", "notify", "measured", "approved", "rejected", "paused", "resumed", "started", "ended",
+    "requested", "resumed_execution", "stopped_execution", "cancelled_execution",
 )  # fmt: skip
 _KINDS_OF_TRIGGERS: Final = ("make_plan", "propose", "withdraw", "execute")
 

@@ -710,14 +710,14 @@ class Target:
 def _lost_requests(before: State, after: State) -> list[str]:
     """Stored plans that were asked for and are neither waited for nor in work any longer, without a plan."""
 
-    def wanted(state: State) -> set[str]:
+    def stored_plans(state: State) -> set[str]:
         works = () if state.work is None else (state.work,)
         found = (dict(one.settings).get(STORED_PLAN) for one in (*state.requests, *works))
         return {str(one) for one in found if one is not None}
 
     # A plan that was on offer or in execution has its own end.
     is_done = before.work is not None and before.work.plan is not None
-    return [] if is_done else sorted(wanted(before) - wanted(after))
+    return [] if is_done else sorted(stored_plans(before) - stored_plans(after))
 
 
 def _spent(receipt: AnyReceipt) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from trimtab.cli import via
 from trimtab.cli.app import _root
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.serve.client import ServiceClient
-from trimtab.serve.documents import ExecutionDetail, PlanRecord, TargetStatus
+from trimtab.serve.documents import ExecutionDetail, ExecutionRecord, PlanRecord, TargetStatus
 from trimtab.serve.http.app import create_app
+from trimtab.serve.interface import UnknownError
 from trimtab_common.errors import ConnectError, InputError, SettingsError, TrimtabError
 
 Command = Callable[..., Result]
@@ -129,6 +130,79 @@ def test_an_execution_is_stopped_resumed_and_cancelled(command: Command, service
     refused = command("execution", "cancel", "3")
     assert isinstance(refused.exception, TrimtabError)
     assert "finished" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "statuses", "end"),
+    [
+        ("resume", ("stopped", "stopped", "interrupted", "running", "running", "finished"), "finished"),
+        ("cancel", ("stopped", "stopped", "cancelled"), "cancelled"),
+        ("cancel", ("running", "running", "cancelled"), "cancelled"),
+    ],
+)
+def test_a_request_is_followed_from_its_begin(
+    name: str, statuses: tuple[str, ...], end: str, command: Command, service: FakeService
+) -> None:
+    """A thread of the service carries it out: the status before the request is not its result."""
+    _pass_through(service, *statuses)
+    done = command("execution", name, "3", "--cluster", "payments")
+    assert (done.exit_code, f"payments: {end}" in done.output) == (0, True)
+
+
+def test_a_request_without_an_effect_has_an_end(
+    command: Command, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A status that does not change is the result after some time, with exit code 1."""
+    monkeypatch.setattr(via, "CHANGE_SECONDS", 0.05)
+    _pass_through(service, "stopped")
+    done = command("execution", "resume", "3", "--cluster", "payments")
+    assert (done.exit_code, "payments: stopped" in done.output) == (1, True)
+
+
+def _pass_through(service: FakeService, *statuses: str) -> None:
+    """Let execution 3 have these statuses, one at each reading; the last one stays."""
+    left, execution = list(statuses), service._executions["payments", 3]
+
+    def read(cluster: str, number: int) -> ExecutionDetail:
+        if (cluster, number) != ("payments", 3):
+            raise UnknownError("there is no such execution")
+        status = left.pop(0) if len(left) > 1 else left[0]
+        return ExecutionDetail(execution=msgspec.structs.replace(execution, status=status), steps=())
+
+    service.execution = read  # type: ignore[method-assign]
+    service.resume_execution = lambda *_: execution  # type: ignore[method-assign]
+    service.end_execution = lambda *_: execution  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("state", ["approved", "executing", "executed"])
+def test_an_applied_plan_is_followed_until_its_execution(
+    state: str, command: Command, service: FakeService
+) -> None:
+    """The record names the execution a moment after the answer."""
+    held = service.make_plan("payments", "replicas", {"drain": ["5"]}, "test")
+    records = [msgspec.structs.replace(held, state=state, execution=one) for one in (None, None, 2)]
+    service.apply_plan = lambda *_: records[0]  # type: ignore[method-assign]
+    assert command("apply", held.digest, "--dry-run").exit_code == 0
+    left = [held, held, *records]
+    service.plan = lambda digest: left.pop(0) if len(left) > 1 else left[0]  # type: ignore[method-assign]
+    done = command("apply", held.digest, "--yes")
+    assert (done.exit_code, "execution 2 on payments: finished" in done.output) == (0, True)
+
+
+def test_an_execution_with_a_number_is_read_directly(command: Command, service: FakeService) -> None:
+    """The list of all executions would be slow; without a number the newest one is enough."""
+    limits: list[int] = []
+    executions = service.executions
+
+    def listed(cluster: str | None = None, limit: int = 50) -> Sequence[ExecutionRecord]:
+        limits.append(limit)
+        return executions(cluster, limit)
+
+    service.executions = listed  # type: ignore[method-assign]
+    assert "execution 2 on payments: finished" in command("execution", "show", "2").output
+    assert limits == []
+    assert "execution 3 on payments: running" in command("execution", "show").output
+    assert limits == [1]
 
 
 def test_executions_are_listed_with_details(command: Command, service: FakeService) -> None:

@@ -134,7 +134,8 @@ def test_dry_run_then_execution_of_the_same_plan(
 
     executed = send(client, "POST", call, dryrun="False", **parameters)
 
-    assert executed["trimtab"] == {**shown["trimtab"], "state": "executing"}
+    assert executed["trimtab"] == {**shown["trimtab"], "state": "approved"}
+    assert service.plan(digest).state == "executing"
     assert len(service.plans()) == plans
     assert service.plan_bytes(digest) == content
     assert service.executions("payments")[0].digest == digest
@@ -475,11 +476,31 @@ def test_partition_load_is_sorted_and_filtered(client: HttpCalls) -> None:
     assert "no regular expression" in fault(client, "GET", "partition_load", 400, topic="(")
 
 
-def test_admin_changes_the_throttle(service: FakeService, client: HttpCalls) -> None:
-    """Of Cruise Control's administration, the throttle of the running execution has a counterpart."""
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://attacker.example"}, 403),
+    ],
+)
+def test_other_sites_request_no_proposals(service: FakeService, headers: dict[str, str], status: int) -> None:
+    """`GET proposals` makes a plan, so a link or an image of another site must not; reading is permitted."""
+    plans = len(service.plans())
+    client, parameters = client_of(service), {"cluster": "payments"}
+    assert client.get(f"{PREFIX}/proposals", params=parameters, headers=headers).status_code == status
+    assert len(service.plans()) == plans + (status == 200)
+    assert client.get(f"{PREFIX}/state", params=parameters, headers=headers).status_code == 200
+
+
+def test_admin_changes_no_throttle(client: HttpCalls) -> None:
+    """The service cannot change the throttle of a running execution; it says what helps."""
     send(client, "POST", "rebalance", dryrun="false")
-    send(client, "POST", "admin", replication_throttle=10_000_000)
-    assert service.executions("payments")[0].throttle_bytes_per_second == 10_000_000
+    text = fault(client, "POST", "admin", 409, replication_throttle=10_000_000)
+    assert "apply the rest with another setting execution.throttle" in text
     text = fault(client, "POST", "admin", 400, disable_self_healing_for="goal_violation")
     assert "set the mode of the trigger" in text
 

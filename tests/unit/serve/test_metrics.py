@@ -122,6 +122,20 @@ def test_decisions_are_counted_from_the_start(service: FakeService) -> None:
         assert read(client)["trimtab_decisions_total"][("payments", "replicas", "paused", "")] == 2
 
 
+def test_requests_about_executions_are_counted(service: FakeService) -> None:
+    """Each kind is 0 before its first request, so that the first one is an increase."""
+    client = client_of(service)
+    keys = ("payments", "keys")
+    kinds = ("requested", "stopped_execution", "resumed_execution", "cancelled_execution")
+    first = read(client)["trimtab_decisions_total"]
+    assert [first[(*keys, kind, "")] for kind in kinds] == [0, 0, 0, 0]
+    service.end_execution(keys[0], 3, "stop", "alice")
+    service.resume_execution(keys[0], 3, "alice")
+    service.end_execution(keys[0], 3, "cancel", "alice")
+    counted = read(client)["trimtab_decisions_total"]
+    assert [counted[(*keys, kind, "")] for kind in kinds] == [0, 1, 1, 1]
+
+
 def test_a_cluster_that_disappears_during_a_scrape_is_left_out(service: FakeService) -> None:
     """A change of the settings between two reads does not fail the scrape."""
     gone = service.targets()[0]

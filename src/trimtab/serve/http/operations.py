@@ -449,7 +449,8 @@ OPERATIONS = (
         role=Role.OPERATOR,
         result=ExecutionRecord,
         body=ThrottleRequest,
-        description="Change the throttle of a running execution.",
+        description="Change the throttle of a running execution. The service answers 409 now: stop the "
+        "execution, and apply the rest with another `execution.throttle`.",
     ),
     Operation(
         name="listDecisions",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http
 import logging
 import secrets
+import sqlite3
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -61,7 +63,8 @@ class AccessError(HTTPException):
 def problem_of(error: Exception, request: Request) -> tuple[Problem, Mapping[str, str]]:
     """The document and the headers for an error of the service or of the request.
 
-    An unexpected error gets an id, which is in the log with the traceback. The document has the id alone.
+    An error of the lake, of the journal, or an unexpected one gets an id, which is in the log with the
+    traceback. The document has the id alone.
     """
     match error:
         case UnknownError():
@@ -69,8 +72,10 @@ def problem_of(error: Exception, request: Request) -> tuple[Problem, Mapping[str
         case ConflictError():
             return _problem(409, "conflict", str(error)), {}
         case NotLeaderError(leader_url=url) if url:
-            there = url.rstrip("/") + request.url.path
-            location = f"{there}?{request.url.query}" if request.url.query else there
+            # The path is decoded: a `?` or a line break in a name must not end it.
+            location = url.rstrip("/") + quote(request.scope["path"])
+            if query := request.scope.get("query_string", b"").decode("latin-1"):
+                location += f"?{query}"
             remedy = f"Send the request to {url}."
             return _problem(307, "not-leader", str(error), remedy), {"Location": location}
         case NotLeaderError():
@@ -87,6 +92,10 @@ def problem_of(error: Exception, request: Request) -> tuple[Problem, Mapping[str
             return _problem(status, name, detail, getattr(error, "remedy", "")), headers or {}
     number = secrets.token_hex(8)
     LOG.error("%s %s failed, id %s", request.method, request.url.path, number, exc_info=error)
+    if isinstance(error, OSError | sqlite3.OperationalError):
+        text = f"The lake or the journal does not answer; the log has the reason with the id {number}."
+        remedy = "Check the lake, its rights and its free space; /readyz names what is wrong."
+        return _problem(503, "storage", text, remedy), {"Retry-After": "5"}
     return _problem(500, "unexpected", f"An unexpected error has the id {number}."), {}
 
 

@@ -86,18 +86,25 @@ def require_role(request: Request, role: Role) -> User:
 
 
 def require_safe_listen(settings: ServeSettings) -> None:
-    """Refuse to serve other machines without tokens.
+    """Refuse to serve other machines without tokens, and all addresses without the one that others use.
 
     Raises
     ------
     SettingsError
-        If `serve.listen` is not on the loopback and `serve.token_file` is not set.
+        If `serve.listen` is not on the loopback and `serve.token_file` is not set, or if it is a wildcard
+        and `serve.public_url` is not set.
     """
     host = settings.listen.rpartition(":")[0].strip("[]")
     if not settings.token_file and not _is_loopback(host):
         raise SettingsError(
             f"serve.listen is {settings.listen}, which other machines reach, and serve.token_file is not "
             "set: set serve.token_file, or listen on 127.0.0.1"
+        )
+    if not settings.public_url and _is_wildcard(host):
+        # Other instances redirect clients to this address: a wildcard would lead each to itself.
+        raise SettingsError(
+            f"serve.listen is {settings.listen}, all addresses of the machine, and serve.public_url is not "
+            "set: set serve.public_url to the address of this instance, like http://trimtab-1.example:8230"
         )
 
 
@@ -106,6 +113,13 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 class Tokens:
@@ -272,12 +286,22 @@ class Access:
             )
         if request.method in READING:
             return
-        origin = request.headers.get("origin")
-        if origin is None and COOKIE in request.cookies:
+        if "origin" not in request.headers and COOKIE in request.cookies:
             raise AccessError(403, "foreign-origin", "a change with a cookie needs the header Origin")
-        if origin is not None and origin.partition("://")[2].lower() not in {host.lower(), self._public} - {
-            ""
-        }:
+        self.require_own_site(request)
+
+    def require_own_site(self, request: Request) -> None:
+        """Refuse a request that a browser sends for another site.
+
+        Raises
+        ------
+        AccessError
+            For a foreign `Origin`, or for `Sec-Fetch-Site` with another site (403).
+        """
+        own = {request.headers.get("host", "").lower(), self._public} - {""}
+        origin = request.headers.get("origin")
+        is_own = origin is None or origin.partition("://")[2].lower() in own
+        if not is_own or request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise AccessError(
                 403,
                 "foreign-origin",

@@ -54,16 +54,14 @@ def page_routes(service: ServiceInterface, clock: Clock = time.time) -> list[Bas
     }
     changes = {
         **{f"/plans/{{digest}}/{action}": forms.decide_plan for action in ("approve", "reject", "apply")},
-        **{
-            f"{EXECUTION}/{action}": forms.control_execution
-            for action in ("stop", "cancel", "resume", "throttle")
-        },
+        **{f"{EXECUTION}/{action}": forms.control_execution for action in ("stop", "cancel", "resume")},
         f"{TARGET}/pause": forms.pause,
         f"{TARGET}/resume": forms.end_pause,
-        f"{TARGET}/what-if": forms.make_plan,
     }
     routes += [Route(path, _for_viewers(view)) for path, view in readable.items()]
     routes += [Route(path, form_endpoint(change), methods=["POST"]) for path, change in changes.items()]
+    make_plan = form_endpoint(forms.make_plan, is_slow=True)
+    routes.append(Route(f"{TARGET}/what-if", make_plan, methods=["POST"]))
     return routes
 
 

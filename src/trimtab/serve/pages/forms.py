@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -27,13 +26,18 @@ Change = Callable[[Request, Form, str], Response]
 """Makes a change, by the request, its form and the name of the user."""
 
 
-def form_endpoint(change: Change) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint for operators that reads the form and makes the change in a thread."""
+def form_endpoint(change: Change, is_slow: bool = False) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint for operators that reads the form and makes the change in a thread.
+
+    A change that `is_slow` waits for one of the threads that make plans, as the API does.
+    """
 
     async def endpoint(request: Request) -> Response:
         user = require_role(request, Role.OPERATOR)
         form = {name: value.strip() for name, value in (await read_form(request)).items()}
-        return await run_in_threadpool(change, request, form, user.name)
+        answer = await request.app.state.calls.run(lambda: change(request, form, user.name), is_slow)
+        assert isinstance(answer, Response)
+        return answer
 
     return endpoint
 
@@ -74,13 +78,10 @@ class Forms(Pages):
         return redirect("clusters", cluster, balancer, done="resumed")
 
     def control_execution(self, request: Request, form: Form, user: str) -> Response:
-        """Stop, cancel or continue an execution, or change its throttle."""
+        """Stop, cancel or continue an execution."""
         cluster, number = request.path_params["cluster"], request.path_params["number"]
         action = _action(request)
-        if action == "throttle":
-            rate = _number("megabytes_per_second", form.get("megabytes_per_second", "")) * 1e6
-            self.service.set_throttle(cluster, number, rate, user)
-        elif action == "resume":
+        if action == "resume":
             self.service.resume_execution(cluster, number, user)
         else:
             self.service.end_execution(cluster, number, "stop" if action == "stop" else "cancel", user)

@@ -44,7 +44,6 @@ CONFIRMATIONS: Final = {
     "stop": "The execution stops after the steps under way.",
     "cancel": "The execution is being cancelled.",
     "resume": "The execution continues.",
-    "throttle": "The throttle is changed.",
 }
 """What a request has done, by the word in the address to which it redirects."""
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from trimtab.model.policy import HOUR, Trigger
 from trimtab.model.text import bytes_text, duration_text
-from trimtab.serve.documents import DecisionRecord, ExecutionRecord, StepRecord
+from trimtab.serve.documents import DecisionRecord, ExecutionRecord, LoadSeries, StepRecord
 from trimtab.serve.pages import brokers
 from trimtab.serve.pages.rendering import Pages, share_text
 
@@ -24,6 +24,7 @@ MAX_STEPS: Final = 200
 DECISIONS_PER_PAGE: Final = 50
 MAX_WINDOWS: Final = 40
 """Ranges of numbers in which one page of the history searches."""
+MAX_NUMBER: Final = 2**53
 
 
 class Views(Pages):
@@ -38,7 +39,12 @@ class Views(Pages):
         """One balancer of one cluster: reason, heat map, charts, largest partitions."""
         cluster, balancer = request.path_params["cluster"], request.path_params["balancer"]
         detail = self.service.target(cluster, balancer)
-        series = self.service.loads(cluster, balancer, self.clock() - CHART_SECONDS, CHART_POINTS)
+        # Charts are outside of the part that a script fetches anew.
+        series = (
+            LoadSeries(cluster=cluster, balancer=balancer, at=(), deviation={}, peak={})
+            if "hx-request" in request.headers
+            else self.service.loads(cluster, balancer, self.clock() - CHART_SECONDS, CHART_POINTS)
+        )
         drift = self.service.settings.drift
         return self.response(
             request,
@@ -72,7 +78,7 @@ class Views(Pages):
         )
 
     def execution(self, request: Request) -> Response:
-        """One execution: progress, steps, throttle."""
+        """One execution: progress, steps, control."""
         detail = self.service.execution(request.path_params["cluster"], request.path_params["number"])
         steps, has_all = detail.steps, "all" in request.query_params
         return self.response(
@@ -89,9 +95,7 @@ class Views(Pages):
         query = request.query_params
         cluster, _, balancer = query.get("target", "").partition("/")
         kind, before = query.get("kind", ""), query.get("before", "")
-        decisions, cursor = self._decisions(
-            cluster or None, balancer or None, kind, int(before) if before.isdecimal() else None
-        )
+        decisions, cursor = self._decisions(cluster or None, balancer or None, kind, _cursor(before))
         executions = [
             one
             for one in self.service.executions(cluster or None)
@@ -115,8 +119,8 @@ class Views(Pages):
     ) -> tuple[list[DecisionRecord], int | None]:
         """Decisions with numbers below `before`, newest first, and the cursor of the next page."""
         size = DECISIONS_PER_PAGE
-        if before is None:
-            before = 1 + max((one.number for one in self.service.decisions(limit=1)), default=0)
+        newest = 1 + max((one.number for one in self.service.decisions(limit=1)), default=0)
+        before = newest if before is None else min(before, newest)
         found: list[DecisionRecord] = []
         # A range of `size` numbers has at most `size` decisions, so that no limit cuts the newest.
         for _ in range(MAX_WINDOWS):
@@ -197,6 +201,13 @@ def _setting_text(name: str, value: object) -> str:
             return bytes_text(value)
         return share_text(value) if name.endswith(SHARES) else f"{value:,g}"
     return str(value)
+
+
+def _cursor(text: str) -> int | None:
+    """The number of a decision in an address, at most what SQLite and JSON hold; None for other texts."""
+    if not text.isdecimal():
+        return None
+    return min(int(text), MAX_NUMBER) if len(text) <= 16 else MAX_NUMBER
 
 
 def _is_of_kind(decision: DecisionRecord, kind: str) -> bool:

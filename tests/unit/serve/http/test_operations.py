@@ -72,7 +72,8 @@ def test_a_new_plan_is_created_and_applied(calls: HttpCalls) -> None:
     assert (plan.state, plan.settings, plan.requested_by) == ("what-if", {"drain": ["5"]}, "local")
     first, second = (calls.post(f"{API}/plans/{plan.digest}/apply") for _ in range(2))
     assert first.status_code == second.status_code == 202
-    assert first.json()["execution"] == second.json()["execution"] == 4
+    assert (first.json()["state"], first.json()["execution"]) == ("approved", None)
+    assert (second.json()["state"], second.json()["execution"]) == ("executing", 4)
 
 
 def test_an_approval_is_bound_to_its_plan(calls: HttpCalls) -> None:
@@ -93,11 +94,11 @@ def test_a_rejection_has_a_note(calls: HttpCalls) -> None:
 
 
 def test_executions_are_controlled(calls: HttpCalls) -> None:
-    """Stop, resume, throttle and cancel; each refuses a state that does not allow it."""
+    """Stop, resume and cancel; each refuses a state that does not allow it. The throttle does not change."""
     path = f"{API}/clusters/payments/executions/3"
-    assert calls.post(f"{path}/throttle", json={"bytes_per_second": 1e6}).json()[
-        "throttle_bytes_per_second"
-    ] == pytest.approx(1e6)
+    answer = calls.post(f"{path}/throttle", json={"bytes_per_second": 1e6})
+    assert answer.status_code == 409
+    assert "apply the rest with another setting execution.throttle" in answer.json()["detail"]
     states = [calls.post(f"{path}/{one}").json()["status"] for one in ("stop", "resume", "cancel")]
     assert states == ["stopped", "running", "cancelled"]
     for one in ("stop", "resume", "cancel"):

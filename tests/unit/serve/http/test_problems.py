@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from starlette.responses import Response
 from starlette.routing import Route
@@ -54,6 +56,31 @@ def test_a_change_is_redirected_to_the_leader() -> None:
     answer = _calls(NotLeaderError("another decides", "http://b.example:8230/")).post("/fail?x=1")
     assert answer.status_code == 307
     assert answer.headers["location"] == "http://b.example:8230/fail?x=1"
+
+
+def test_the_address_at_the_leader_is_quoted() -> None:
+    """A question mark or a line break in a name ends neither the path nor the header."""
+    follower = FakeService(is_leader=False)
+    key = ("a?b\r\nSet-Cookie: x", "replicas")
+    follower._targets[key] = msgspec.structs.replace(follower._targets["orders", "replicas"], cluster=key[0])
+    path = "/api/v1/clusters/a%3Fb%0D%0ASet-Cookie%3A%20x/replicas/resume"
+    answer = HttpCalls(create_app(follower)).post(path)
+    assert answer.status_code == 307
+    assert answer.headers["location"] == f"{follower.leader_url}{path}"
+
+
+@pytest.mark.parametrize("error", [OSError("/secret/lake"), sqlite3.OperationalError("disk is full")])
+def test_a_lake_that_does_not_answer_is_no_fault_of_the_service(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Status 503 with a remedy; the reason is in the log alone."""
+    with caplog.at_level(logging.ERROR, "trimtab.serve.http"):
+        answer = _calls(error).get("/fail")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json()["remedy"].startswith("Check the lake")
+    assert str(error) not in answer.text
+    assert str(error) in caplog.text
 
 
 def test_an_unexpected_error_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:

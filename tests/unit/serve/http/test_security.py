@@ -130,12 +130,21 @@ def test_an_unreadable_token_file_is_named_at_the_start(tmp_path: Path) -> None:
 )
 def test_other_machines_are_served_with_tokens_only(listen: str, is_safe: bool, token_file: Path) -> None:
     """Without a token file only the loopback is permitted."""
-    require_safe_listen(ServeSettings(listen=listen, token_file=str(token_file)))
+    url = "https://trimtab.example"
+    require_safe_listen(ServeSettings(listen=listen, token_file=str(token_file), public_url=url))
     if is_safe:
         require_safe_listen(ServeSettings(listen=listen))
     else:
         with pytest.raises(SettingsError, match=r"token_file"):
-            require_safe_listen(ServeSettings(listen=listen))
+            require_safe_listen(ServeSettings(listen=listen, public_url=url))
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8230", "[::]:8230"])
+def test_all_addresses_need_the_one_that_others_use(listen: str, token_file: Path) -> None:
+    """Another instance would redirect its clients to themselves."""
+    with pytest.raises(SettingsError, match=r"set serve\.public_url"):
+        require_safe_listen(ServeSettings(listen=listen, token_file=str(token_file)))
+    require_safe_listen(ServeSettings(listen="10.0.0.7:8230", token_file=str(token_file)))
 
 
 def test_without_tokens_each_user_is_a_local_operator() -> None:

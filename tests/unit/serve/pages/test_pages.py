@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
+import threading
 from dataclasses import replace as with_fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import anyio
+import httpx
 import pytest
 from msgspec.structs import replace
 
@@ -16,9 +19,16 @@ from support.http_calls import HttpCalls
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
 from trimtab.model.errors import ObserveError
 from trimtab.model.text import bytes_text
-from trimtab.serve.documents import BrokerStatus, Finding, ResourceStatus, TargetDetail
+from trimtab.serve.documents import (
+    BrokerStatus,
+    Finding,
+    LoadSeries,
+    PlanRecord,
+    ResourceStatus,
+    TargetDetail,
+)
 from trimtab.serve.http.app import create_app
-from trimtab.serve.http.security import token_digest
+from trimtab.serve.http.security import SESSION_SECONDS, token_digest
 from trimtab.serve.pages import error_page, page_routes
 from trimtab.serve.pages.brokers import heat_map
 
@@ -300,6 +310,7 @@ def test_without_a_user_pages_lead_to_the_login(tmp_path: Path) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/login")
     assert 'name="token"' in browser.page("/login")
     assert "History" not in browser.page("/login")
+    assert f"keeps a session for {SESSION_SECONDS / 3600:.0f} hours, not the token" in browser.page("/login")
     origin = {"origin": "http://localhost"}
     answer = browser.post("/login", data={"token": "wrong"}, headers=origin)
     assert answer.status_code == 401
@@ -393,16 +404,114 @@ def test_a_pause_begins_and_ends_by_forms(service: FakeService, browser: Browser
 
 
 def test_an_execution_is_controlled_by_forms(service: FakeService, browser: Browser) -> None:
-    """Throttle, stop, resume and cancel; what the state does not allow is an error page."""
+    """Stop, resume and cancel; what the state does not allow is an error page."""
     path = "/clusters/payments/executions/3"
-    assert browser.send(f"{path}/throttle", megabytes_per_second="12.5") == f"{path}?done=throttle"
-    assert service.execution("payments", 3).execution.throttle_bytes_per_second == 12_500_000
     for action, status in (("stop", "stopped"), ("resume", "running"), ("cancel", "cancelled")):
         assert browser.send(f"{path}/{action}") == f"{path}?done={action}"
         assert service.execution("payments", 3).execution.status == status
     answer = browser.post(f"{path}/stop", data={}, headers={"origin": "http://localhost"})
     assert answer.status_code == 409
     assert "is cancelled: nothing to stop" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("status", "actions"),
+    [
+        ("running", {"stop", "cancel"}),
+        ("stopped", {"resume", "cancel"}),
+        ("interrupted", {"cancel"}),
+        ("incomplete", set()),
+    ],
+)
+def test_an_execution_has_the_forms_that_its_status_permits(
+    service: FakeService, browser: Browser, status: str, actions: set[str]
+) -> None:
+    """The service resumes an interrupted execution itself, and changes no throttle."""
+    path = "/clusters/payments/executions/3"
+    execution = service._executions["payments", 3]
+    service._executions["payments", 3] = replace(execution, status=status, throttle_bytes_per_second=None)
+    page = browser.page(path)
+    assert set(re.findall(rf'action="{path}/(\w+)"', page)) == actions
+    assert "Throttle auto" in text_of(page)
+    service._executions["payments", 3] = execution
+    assert "Throttle 50.0 MB/s per broker" in text_of(browser.page(path))
+
+
+def test_plans_of_forms_do_not_delay_pages(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two plans are made at a time, those of the API included; a page is answered meanwhile."""
+    release, lock, make_plan = threading.Event(), threading.Lock(), service.make_plan
+    running: list[int] = [0, 0]
+
+    def make_slowly(*arguments: Any) -> PlanRecord:
+        with lock:
+            running[0] += 1
+            running[1] = max(running)
+        try:
+            assert release.wait(30)
+            return make_plan(*arguments)
+        finally:
+            with lock:
+                running[0] -= 1
+
+    monkeypatch.setattr(service, "make_plan", make_slowly)
+    headers = {"accept": HTML, "origin": "http://localhost"}
+
+    async def request() -> tuple[int, list[int]]:
+        transport = httpx.ASGITransport(application(service))
+        answers: list[int] = []
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+            async def plan() -> None:
+                answer = await client.post("/clusters/payments/replicas/what-if", data={}, headers=headers)
+                answers.append(answer.status_code)
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(plan)
+                while running[0] < 2:
+                    await anyio.sleep(0.01)
+                await anyio.sleep(0.1)
+                status = (await client.get("/", headers=headers)).status_code
+                release.set()
+        return status, answers
+
+    status, answers = anyio.run(request)
+    assert (status, answers) == (200, [303] * 4)
+    assert running[1] == 2
+
+
+@pytest.mark.parametrize("before", ["9" * 30, "9" * 5000, str(2**63), "0", "٣"])
+def test_the_history_begins_at_any_number(browser: Browser, before: str) -> None:
+    """A number beyond the newest decision, or beyond 64 bits, is the newest one."""
+    page = browser.page(f"/history?before={before}")
+    assert ("No decision matches." in page) == (before == "0")
+
+
+def test_a_script_that_fetches_a_cluster_needs_no_loads(
+    service: FakeService, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Charts are outside of the part that it replaces."""
+    path, requests = "/clusters/payments/replicas", list[object]()
+    loads = service.loads
+
+    def counted(*arguments: Any) -> LoadSeries:
+        requests.append(arguments)
+        return loads(*arguments)
+
+    monkeypatch.setattr(service, "loads", counted)
+    whole, part = browser.page(path), browser.get(path, headers={"hx-request": "true"}).text
+    assert len(requests) == 1
+    live = [
+        one[one.index('id="live"') : one.index('<section aria-labelledby="day">')] for one in (whole, part)
+    ]
+    assert live[0] == live[1]
+
+
+def test_a_plan_links_to_its_file(service: FakeService, browser: Browser) -> None:
+    """The link gives the plan byte for byte."""
+    digest = service.plans()[0].digest
+    (link,) = re.findall(r'href="([^"]+)">Plan file', browser.page(f"/plans/{digest}"))
+    assert browser.get(link).content == service.plan_bytes(digest)
 
 
 def test_forms_of_other_sites_are_refused(service: FakeService, browser: Browser) -> None:
