@@ -370,9 +370,19 @@ class _Turn:
         self._set(work=None)
 
     def _restarted(self) -> None:
-        """A plan in preparation is lost; an execution goes on if nothing forbids it."""
-        if self._at(Stage.PLANNING):
+        """A plan in preparation is lost, a request is not; an execution goes on if nothing forbids it.
+
+        An approved plan whose execution has not begun is offered again: what forbids it now counts.
+        """
+        work = self.state.work
+        if work is not None and work.stage is Stage.PLANNING:
+            if work.trigger is Trigger.REQUEST:
+                by = str(dict(work.settings).get(APPROVED_BY, "a person"))
+                self._set(requests=(WaitingRequest(by, work.settings, work.since), *self.state.requests))
             self._set(work=None)
+        elif self._at(Stage.STARTING):
+            self._set(spent=self.state.spent[:-1])
+            self._work(stage=Stage.PROPOSED)
         elif self._at(Stage.EXECUTING, Stage.STOPPING):
             self._work(stage=Stage.STOPPED)
         elif self._at(Stage.MEASURING):

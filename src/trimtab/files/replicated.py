@@ -14,7 +14,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,7 @@ class LakeLog:
         self._names = tuple(names)
         self._lock = threading.RLock()
         self._number = 0
+        self._added = 0
         self._require: Callable[[], None] | None = None
 
     @property
@@ -130,6 +131,7 @@ class LakeLog:
         """
         with self._lock:
             self.follow()
+            self._added = len(self._numbers())
             self._require = require
         try:
             self.append("", [], by)
@@ -156,13 +158,35 @@ class LakeLog:
                 self._require = None
                 raise WriterReplacedError(f"{self._folder}: another instance has taken over") from None
             self._number += 1
+            self._added += 1
+
+    @contextmanager
+    def appended(self, database: str, statements: list[Statement]) -> Iterator[None]:
+        """Add a transaction to the log, and commit it locally inside.
+
+        No checkpoint is made between the two: it would lack what its number says that it has. Where the local
+        commit fails, this process writes no longer, and `follow` applies the document.
+
+        Raises
+        ------
+        WriterReplacedError
+            If this process is not the writer.
+        """
+        with self._lock:
+            self.append(database, statements)
+            try:
+                yield
+            except BaseException:
+                self._number -= 1
+                self._require = None
+                raise
 
     def write_checkpoint(self) -> bool:
         """Store whole databases once there are many documents, and remove the documents before."""
         with self._lock:
-            numbers = [one for one in self._numbers() if one <= self._number]
-            if self._require is None or len(numbers) < CHECKPOINT_DOCUMENTS:
+            if self._require is None or self._added < CHECKPOINT_DOCUMENTS:
                 return False
+            numbers = [one for one in self._numbers() if one <= self._number]
             databases = {name: base64.b85encode(self._image(name)).decode() for name in self._names}
             content = gzip.compress(json.dumps(databases).encode(), mtime=0)
             with suppress(FileExistsError):
@@ -172,11 +196,19 @@ class LakeLog:
                 (self._folder / f"checkpoint-{old:020d}").unlink(missing_ok=True)
             for old in numbers[:-1]:
                 self._documents.path(old).unlink(missing_ok=True)
+            self._added = 1
             return True
 
-    def connect(self, path: Path) -> sqlite3.Connection:
-        """A connection to one of the databases whose transactions are added to the log."""
-        return _LoggedConnection(path, partial(self.append, path.stem))
+    def connect(self, path: Path, require: Callable[[], None] = lambda: None) -> sqlite3.Connection:
+        """A connection to one of the databases whose transactions are added to the log.
+
+        Parameters
+        ----------
+        require
+            Called before each transaction is added; it raises where the owner of the connection must not
+            write any longer.
+        """
+        return _LoggedConnection(path, partial(self.appended, path.stem), require)
 
     def _image(self, name: str) -> bytes:
         image = self._local / f".{name}.image"
@@ -213,16 +245,26 @@ class LakeLog:
 class _LoggedConnection(sqlite3.Connection):
     """A connection that adds the statements of each transaction to a log before it commits them."""
 
-    def __init__(self, path: Path, append: Callable[[list[Statement]], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        appended: Callable[[list[Statement]], AbstractContextManager[None]],
+        require: Callable[[], None],
+    ) -> None:
         super().__init__(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-        self._append = append
+        self._appended = appended
+        self._require = require
         self._statements: list[Statement] = []
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Execute a statement; a `COMMIT` adds the transaction to the log first."""
         word = sql.lstrip()[:8].upper()
         if word.startswith("COMMIT") and self._statements:
-            self._append(self._statements)
+            self._require()
+            with self._appended(self._statements):
+                cursor = super().execute(sql, parameters)
+            self._statements = []
+            return cursor
         if word.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
             self._statements = []
         cursor = super().execute(sql, parameters)

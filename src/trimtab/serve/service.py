@@ -162,6 +162,13 @@ class Service:
                 )
             wanted = self.settings.balancers
             found += [(cluster, one.name) for one in own if not wanted or one.name in wanted]
+        for system in {cluster.system.name for cluster, _ in found}:
+            ids = [cluster.id for cluster, _ in found if cluster.system.name == system]
+            if len(ids) > 1 and None in ids:
+                raise SettingsError(
+                    f"the service has {len(ids)} clusters of {system} in one lake, and one has no id: set id "
+                    "in each [clusters.NAME]"
+                )
         if not found:
             raise SettingsError("no cluster of the settings is one that the service balances: name one")
         return found
@@ -270,7 +277,8 @@ class Service:
                 raise ActError("the service is ending: the execution is resumed after its next start")
             lease.require()
 
-        with renewed(lease), self._log.writing(require, self.instance):
+        # The token differs for each acquisition, so that the documents of two writers never have equal bytes.
+        with renewed(lease), self._log.writing(require, f"{self.instance} {lease.holder.token}"):
             self._lease, self._holder = lease, lease.holder
             LOG.info("this instance decides (%s)", self.instance)
             try:
@@ -282,7 +290,7 @@ class Service:
                     for target in self._targets:
                         if target.wait.until <= now:
                             target.handle(ev.TimeReached())
-                    self._log.write_checkpoint()
+                    self._write_checkpoint()
                     self._over.wait(0.5)
             finally:
                 self._lease = None
@@ -290,20 +298,27 @@ class Service:
                     target.follow()
                 LOG.info("this instance no longer decides")
 
+    def _write_checkpoint(self) -> None:
+        try:
+            self._log.write_checkpoint()
+        except (OSError, TrimtabError, sqlite3.Error) as error:
+            LOG.warning("no checkpoint of the journal: %s", error)  # the next look tries again
+
     def _execution_context(self, cluster: Cluster) -> ExecutionContext:
+        # An execution belongs to the leadership in which it begins: a later one resumes it anew.
+        require = partial(self._require, self._lease)
         return ExecutionContext(
             state_folder=self._folder,
             lake=self.lake,
             settings=self._all,
             connect=lambda system: cluster.connection(),
             clock=self._clock,
-            connect_journal=self._log.connect,
-            require=self._require,
+            connect_journal=partial(self._log.connect, require=require),
+            require=require,
         )
 
-    def _require(self) -> None:
-        lease = self._lease
-        if lease is None or self._over.is_set():
+    def _require(self, lease: StoredLease | None) -> None:
+        if lease is None or lease is not self._lease or self._over.is_set():
             raise ActError("this instance does not decide: the deciding one resumes the execution")
         lease.require()
 

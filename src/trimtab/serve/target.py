@@ -30,7 +30,7 @@ from trimtab.balancers.clusters import Cluster
 from trimtab.balancers.planning import planner_of, snapshot_of
 from trimtab.decide import events as ev
 from trimtab.decide.machine import decide
-from trimtab.decide.state import APPROVED_BY, Stage, State
+from trimtab.decide.state import APPROVED_BY, Stage, State, Work
 from trimtab.executions import ExecutionContext, ExecutionOutcome
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
@@ -124,6 +124,7 @@ class Target:
         self._control: ExecutionControl | None = None
         self._attempts = 0
         self._term = 0
+        self._runs = threading.Lock()
 
     # ------------------------------------------------------------ leadership
 
@@ -146,14 +147,11 @@ class Target:
             self._control, self._attempts = None, 0
             restart = ev.Restarted() if self._state.is_leader else ev.LeadershipChanged(True)
             work = self._state.work
-            found = None
             if work is not None and work.stage is Stage.STARTING and work.plan is not None:
                 found = self._execution_of(work.plan.digest, work.since)
                 if found is not None:
                     self.handle(ev.ExecutionStarted(found))
             self.handle(restart)
-            if work is not None and work.stage is Stage.STARTING and work.plan is not None and found is None:
-                self._start("execute", lambda: self._execute(work.plan.digest if work.plan else ""))
 
     def follow(self) -> None:
         """Decide no longer; another instance does."""
@@ -228,7 +226,8 @@ class Target:
     def _carry_out(self, decision: ev.Decision) -> None:
         match decision:
             case ev.MakePlan():
-                self._start("plan", lambda: self._make_plan(decision))
+                work = self._state.work
+                self._start("plan", lambda: self._make_plan(decision, work))
             case ev.Execute(digest=digest):
                 self._start("execute", lambda: self._execute(digest))
             case ev.Resume(execution=execution):
@@ -266,10 +265,15 @@ class Target:
             self.observe_error = str(error)
             return
         self.observe_error = ""
+        ahead = found.event.taken_at - self._context.clock()
+        if ahead > self._context.serve.interval_seconds:
+            # Decided upon, it would hide all snapshots until that time.
+            self.observe_error = f"the newest snapshot is {ahead:.0f} s ahead of the clock of this machine"
+            return
         is_new = found is not self.observation
-        self.observation = found
         if self._leads and (is_new or self.state.observed is None):
             self.handle(replace(found.event, foreign_work=self._foreign_work(), conflict=self._conflict()))
+        self.observation = found
 
     def _foreign_work(self) -> str:
         with self._lock:
@@ -280,7 +284,7 @@ class Target:
             return foreign_work(self.balancer, self.cluster.connection(), self._context.clock)
         except TrimtabError as error:
             LOG.warning("%s/%s: the cluster does not answer: %s", self.name, self.balancer.name, error)
-            return ""
+            return "what others do there is not known, because the cluster does not answer"
 
     def _conflict(self) -> str:
         work = self._state.work
@@ -358,9 +362,8 @@ class Target:
         )
         return record, content, plan
 
-    def _make_plan(self, decision: ev.MakePlan) -> None:
+    def _make_plan(self, decision: ev.MakePlan, work: Work | None) -> None:
         settings = dict(decision.settings)
-        work = self._state.work
         by = str(settings.get(APPROVED_BY, "")) or decision.trigger.value
         try:
             if STORED_PLAN in settings:
@@ -372,7 +375,9 @@ class Target:
             else:
                 record, content, plan = self.plan_of(settings, decision.trigger.value, by)
         except TrimtabError as error:
-            self.handle(ev.PlanFailed(str(error)))
+            with self._lock:
+                if self._state.work is work:
+                    self.handle(ev.PlanFailed(str(error)))
             return
         if work is not None:
             record = msgspec.structs.replace(
@@ -386,7 +391,10 @@ class Target:
             record.leader_moves,
             record.problems[0] if record.problems else "",
         )
-        self.handle(ev.PlanMade(summary), plan=(record, content))
+        with self._lock:
+            # A plan that comes too late must not answer the trigger that is planned for now.
+            if self._state.work is work:
+                self.handle(ev.PlanMade(summary), plan=(record, content))
 
     def _plan(self, content: bytes) -> AnyPlan:
         plan: AnyPlan = self.balancer.plan().from_bytes(Path("plan of the service"), content)
@@ -416,7 +424,9 @@ class Target:
         plan = self._plan(self._context.journal.plan_content(digest))
         facts = {"digest": digest, "trigger": work.trigger.value, "approved_by": work.approved_by}
         for pause in (*RETRY_SECONDS, None):
-            with self._controlled(term) as control:
+            with self._controlled(term, Stage.STARTING) as control:
+                if control is None:
+                    return
                 outcome = executions.apply(plan, self._executions(), control=control, facts=facts)
             if pause is None or not isinstance(outcome, executions.Refused):
                 break
@@ -435,30 +445,38 @@ class Target:
             if ExecutionStatus(entry.status) in _ENDED:
                 self._report(receipt_of(self.balancer.executor(), store, execution))
                 return
-        with self._lock:
-            work = self._state.work
-            is_held = work is None or work.stage not in (Stage.EXECUTING, Stage.STOPPING)
-            if term != self._term or (request is None and is_held):
-                return  # a person has stopped it meanwhile
-        with self._controlled(term) as control:
+        stages = (Stage.HELD,) if request is not None else (Stage.EXECUTING, Stage.STOPPING)
+        with self._controlled(term, *stages) as control:
+            if control is None:
+                return  # a person has stopped it meanwhile, or another instance decides
+            if self._state.work is not None and self._state.work.stage is Stage.STOPPING:
+                control.stop()  # ordered before this thread began
             outcome = executions.resume(execution, context, request=request, control=control)
         self._ended(outcome, execution, term)
 
     @contextmanager
-    def _controlled(self, term: int) -> Iterator[ExecutionControl]:
-        """The control of an execution that runs in this thread; there is none while nothing runs."""
+    def _controlled(self, term: int, *stages: Stage) -> Iterator[ExecutionControl | None]:
+        """The control of an execution that runs in this thread; None where it must not run any longer.
+
+        Nothing runs beside a thread of an earlier leadership, which ends at its next order.
+        """
         control = ExecutionControl()
-        with self._lock:
-            if term == self._term:
-                self._control = control
-        try:
-            yield control
-        finally:
+        with self._runs:
             with self._lock:
-                if self._control is control:
-                    self._control = None
+                work = self._state.work
+                may = term == self._term and self._leads and work is not None and work.stage in stages
+                if may:
+                    self._control = control
+            try:
+                yield control if may else None
+            finally:
+                with self._lock:
+                    if self._control is control:
+                        self._control = None
 
     def _ended(self, outcome: ExecutionOutcome, execution: int | None, term: int) -> None:
+        if term != self._term:
+            return  # the journal tells a later leadership how it ended
         match outcome:
             case executions.Done(receipt) if receipt is None:
                 reason = "no step is left: the cluster is already as planned"
@@ -515,7 +533,7 @@ class Target:
         while self._is_measuring(execution):
             try:
                 found = measure(execution, self._executions())
-            except TrimtabError as error:
+            except Exception as error:  # `decide` gives a measurement up in time, whatever keeps failing
                 LOG.info(
                     "%s/%s: execution %d is not measured yet: %s",
                     self.name,

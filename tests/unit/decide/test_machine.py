@@ -416,6 +416,30 @@ def test_an_execution_that_a_person_stopped_stays_stopped() -> None:
     assert service.state.work.stage is Stage.SETTLING
 
 
+def test_an_approved_plan_is_judged_anew_after_a_restart() -> None:
+    """The process ended before the execution began; a pause that came meanwhile counts."""
+    service = Service()
+    service.observe(deviation=0.31, times=100)
+    service.send(PlanMade(PLAN))
+    service.one(Execute)
+    service.send(Paused("ada", "release"))
+    service.send(Restarted())
+    assert "release" in service.one(Wait).reason
+    assert service.state.spent == ()
+    service.send(Resumed("ada"))
+    assert service.one(Execute).digest == PLAN.digest
+
+
+def test_a_request_outlives_a_restart_while_its_plan_is_made() -> None:
+    """The request is planned again, with its own settings and its approval."""
+    service = Service(Policy())
+    service.observe()
+    settings = (("drain", ("5",)), (APPROVED_BY, "ada"))
+    service.send(PlanRequested("ada", settings))
+    service.send(Restarted())
+    assert service.one(MakePlan).settings == settings
+
+
 def test_a_person_lets_a_stopped_execution_go_on() -> None:
     """The resume of another execution changes nothing."""
     service = Service()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from trimtab.files.replicated import LakeLog, WriterReplacedError
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab_common.errors import TrimtabError
 
+INSERT = "INSERT INTO numbers VALUES (?, ?, ?)"
 TABLE = "CREATE TABLE IF NOT EXISTS numbers (value INTEGER PRIMARY KEY, text TEXT, share REAL)"
 
 
@@ -141,6 +144,68 @@ def test_a_commit_that_fails_after_the_lake_has_it_is_made_good(
         assert [row[0] for row in first.rows()] == [1, 2]
         first.add(4)
     assert [row[0] for row in first.rows()] == [1, 2, 4]
+
+
+def test_a_checkpoint_never_misses_a_transaction_of_its_number(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread writes a checkpoint between the log and the local commit: it waits for the commit."""
+    monkeypatch.setattr(replicated, "CHECKPOINT_DOCUMENTS", 1)
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"):
+        append = first.log.append
+        writers: list[threading.Thread] = []
+
+        def then_checkpoint(*arguments: Any) -> None:
+            append(*arguments)
+            writers.append(threading.Thread(target=first.log.write_checkpoint))
+            writers[-1].start()
+            writers[-1].join(0.2)
+
+        monkeypatch.setattr(first.log, "append", then_checkpoint)
+        first.add(1)
+        writers[-1].join()
+    second = instance("second")
+    second.log.follow()
+    assert second.rows() == first.rows() != []
+
+
+def test_a_local_commit_that_fails_is_made_good_from_the_lake(instance: Callable[[str], Instance]) -> None:
+    """The disk of the writer is full: it stops to write, and follows the log like everybody."""
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"), closing(sqlite3.connect(first.log.path("a"))) as other:
+        first.add(1)
+        first.db.execute("PRAGMA busy_timeout = 0")
+        with pytest.raises(RuntimeError, match="no room"), first.log.appended("a", [(INSERT, [2, "", 0.0])]):
+            raise RuntimeError("no room")
+        with pytest.raises(WriterReplacedError):
+            first.add(3)
+        assert other.execute("SELECT count(*) FROM numbers").fetchone() == (1,)
+    assert first.log.follow() == 1
+    assert [row[0] for row in first.rows()] == [1, 2]
+
+
+def test_a_connection_of_an_earlier_term_cannot_write(instance: Callable[[str], Instance]) -> None:
+    """The right to write belongs to the connection, not to what the process may do later."""
+    first = instance("first")
+    ended = False
+
+    def require() -> None:
+        if ended:
+            raise TrimtabError("that term is over")
+
+    with (
+        closing(first.log.connect(first.log.path("a"), require)) as db,
+        first.log.writing(lambda: None, "first"),
+    ):
+        ended = True
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(INSERT, (7, "", 0.0))
+        with pytest.raises(TrimtabError, match="that term is over"):
+            db.execute("COMMIT")
+        db.execute("ROLLBACK")
+        first.add(8)
+    assert [row[0] for row in first.rows()] == [8]
 
 
 def test_a_new_machine_begins_with_a_checkpoint(
