@@ -125,7 +125,9 @@ def test_a_service_killed_while_it_heals_finishes_by_itself(seed: int, tmp_path:
         took = time.monotonic() - started_at
         assert world.is_whole()
         assert world.left_over() == []
-        assert len(world.kinds("a", "execute")) == 1, "the healing is one execution"
+        numbers = {one["execution"] for one in world.kinds("a", "started")}
+        assert len(numbers) == 1, "the healing is one execution"
+        assert len({one["digest"] for one in world.kinds("a", "execute")}) == 1, "of one plan"
         lost = {one["reason"] for one in world.kinds("a", "make_plan")}
         assert len({reason.split(";")[0] for reason in lost}) == 1, "the time of the loss does not begin anew"
         print(f"healed {took:.1f} s after the last start")

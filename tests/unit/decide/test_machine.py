@@ -416,7 +416,7 @@ def test_an_execution_that_a_person_stopped_stays_stopped() -> None:
     assert service.state.work.stage is Stage.SETTLING
 
 
-def test_an_approved_plan_is_judged_anew_after_a_restart() -> None:
+def test_an_approved_plan_is_checked_again_after_a_restart() -> None:
     """The process ended before the execution began; a pause that came meanwhile counts."""
     service = Service()
     service.observe(deviation=0.31, times=100)
