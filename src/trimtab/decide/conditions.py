@@ -295,7 +295,7 @@ def _budget(
     """The budget of 24 hours; an undo costs what it gives back, and is not counted."""
     if trigger is Trigger.UNDO:
         return None
-    spent = _spent(state, now)
+    spent = counted_executions(state, now)
     plan = None if work is None else work.plan
     limits = policy.budget
     for name, limit, used, wanted in (
@@ -318,7 +318,7 @@ def _budget(
     return None
 
 
-def _spent(state: State, now: float) -> list[Spent]:
+def counted_executions(state: State, now: float) -> list[Spent]:
     """Executions of the last 24 hours that count against the budget."""
     return [one for one in state.spent if now - one.at < DAY and not one.is_undo]
 
@@ -327,5 +327,5 @@ def remaining(state: State, policy: Policy, now: float) -> Settings:
     """Settings that keep a plan within what is left of the budget of 24 hours."""
     if policy.budget.max_bytes is None:
         return ()
-    used = sum(one.bytes for one in _spent(state, now))
+    used = sum(one.bytes for one in counted_executions(state, now))
     return (("max_bytes", max(0, policy.budget.max_bytes - used)),)

@@ -96,7 +96,7 @@ class LakeLog:
             If documents are missing because this process has not looked for long: `restore` first.
         """
         with self._lock:
-            numbers = [one for one in self._numbers() if one > self._number]
+            numbers = [one for one in self._documents.numbers() if one > self._number]
             for number in numbers:
                 if number != self._number + 1:
                     raise WriterReplacedError(
@@ -131,7 +131,7 @@ class LakeLog:
         """
         with self._lock:
             self.follow()
-            self._added = len(self._numbers())
+            self._added = len(self._documents.numbers())
             self._require = require
         try:
             self.append("", [], by)
@@ -186,7 +186,7 @@ class LakeLog:
         with self._lock:
             if self._require is None or self._added < CHECKPOINT_DOCUMENTS:
                 return False
-            numbers = [one for one in self._numbers() if one <= self._number]
+            numbers = [one for one in self._documents.numbers() if one <= self._number]
             databases = {name: base64.b85encode(self._image(name)).decode() for name in self._names}
             content = gzip.compress(json.dumps(databases).encode(), mtime=0)
             with suppress(FileExistsError):
@@ -219,18 +219,11 @@ class LakeLog:
         image.unlink()
         return content
 
-    def _names_in_folder(self) -> list[str]:
+    def _checkpoints(self) -> list[int]:
         try:
-            return [path.name for path in self._folder.iterdir()]
+            names = [path.name for path in self._folder.iterdir()]
         except FileNotFoundError:
             return []
-
-    def _numbers(self) -> list[int]:
-        names = (name.removesuffix(".json") for name in self._names_in_folder() if name.endswith(".json"))
-        return sorted(int(name) for name in names if name.isdecimal())
-
-    def _checkpoints(self) -> list[int]:
-        names = self._names_in_folder()
         return sorted(int(name.partition("-")[2]) for name in names if name.startswith("checkpoint-"))
 
     def _newest_checkpoint(self) -> tuple[int, dict[str, bytes]] | None:

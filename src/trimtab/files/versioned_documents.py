@@ -34,7 +34,7 @@ class VersionedDocuments:
 
     def newest(self) -> tuple[int, bytes] | None:
         """The number and content of the newest; None where there is none."""
-        while numbers := self._numbers():
+        while numbers := self.numbers():
             with contextlib.suppress(FileNotFoundError):
                 return numbers[-1], self.path(numbers[-1]).read_bytes()
             # Removed since, because many more were added: look again.
@@ -59,7 +59,7 @@ class VersionedDocuments:
             create(path, content)
         except FileExistsError:
             raise VersionConflictError(str(path)) from None
-        numbers = self._numbers()
+        numbers = self.numbers()
         if numbers[-1] != number and number - 1 not in numbers:
             # It was taken so long ago that it has been removed since: what we knew as the newest is no more.
             path.unlink(missing_ok=True)
@@ -72,7 +72,8 @@ class VersionedDocuments:
         """The place of a document."""
         return self.folder / f"{number:020d}.json"
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
+        """Numbers of the documents that are there, ascending."""
         try:
             names = [path.name for path in self.folder.iterdir()]
         except FileNotFoundError:

@@ -28,7 +28,7 @@ from trimtab.balancers import BALANCERS, balancer_named
 from trimtab.balancers.clusters import Cluster, cluster_named, clusters_of
 from trimtab.balancers.settings import read_settings
 from trimtab.decide import events as ev
-from trimtab.decide.conditions import mode
+from trimtab.decide.conditions import counted_executions, mode
 from trimtab.decide.state import APPROVED_BY, State
 from trimtab.executions import ExecutionContext
 from trimtab.files.lease import LeaseCandidate, StoredLease, StoredLeaseHolder, renewed
@@ -119,7 +119,6 @@ class Service:
         self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA)
         self._outbox = SqliteOutbox(self.journal.execute, self.journal.transaction)
         self._deliverer = Deliverer(self._outbox, lambda: self.settings, lambda: self.is_leader, clock=clock)
-        self._decision_hooks: list[Callable[[DecisionRecord], None]] = []
         context = TargetContext(
             serve=self.settings,
             settings=self._all,
@@ -137,7 +136,6 @@ class Service:
         with self._store():
             pass  # makes the tables of the journal of executions, which documents of the log need
         self._children = Children(self._commands() if self.settings.observe == "run" else ())
-        self._threads: list[threading.Thread] = []
         self._ended: dict[int, ExecutionRecord] = {}
 
     def _chosen(self) -> list[tuple[Cluster, str]]:
@@ -180,8 +178,8 @@ class Service:
         for word in self._overrides:
             if isinstance(word, str) and not word.startswith("serve."):
                 common += ["--set", word]
-        collectors = {target.name: target for target in self._targets}
-        children = [Child(f"collect {name}", ["collect", "--cluster", name, *common]) for name in collectors]
+        names = dict.fromkeys(target.name for target in self._targets)
+        children = [Child(f"collect {name}", ["collect", "--cluster", name, *common]) for name in names]
         return [*children, Child("pipeline stream", ["pipeline", "stream", *common])]
 
     # ------------------------------------------------------------ life
@@ -191,9 +189,10 @@ class Service:
         make_folder(self.lake / "serve")
         self._children.start()
         self._deliverer.start()
-        self._run("leadership", self._stand)
+        self._start_thread("leadership", self._stand)
         for target in self._targets:
-            self._run(f"observe {target.name}/{target.balancer.name}", partial(self._observe, target))
+            name = f"observe {target.name}/{target.balancer.name}"
+            self._start_thread(name, partial(self._observe, target))
 
     def stop(self) -> None:
         """Leave executions to the journal, release the lease, end the children."""
@@ -207,24 +206,13 @@ class Service:
     def _running_execution(self) -> bool:
         return any(one.status == "running" for one in self.executions())
 
-    def add_decision_hook(self, hook: Callable[[DecisionRecord], None]) -> None:
-        """Call a function for each decision, in the transaction that writes it."""
-        self._decision_hooks.append(hook)
-
     def _on_decision(self, record: DecisionRecord) -> None:
         if rows := outbox_rows(record, self.settings):
             self._outbox.add(rows)
             self._deliverer.wake()
-        for hook in self._decision_hooks:
-            hook(record)
 
     def _pause(self, seconds: float) -> None:
         self._over.wait(seconds)
-
-    def _run(self, name: str, work: Callable[[], None]) -> None:
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def _start_thread(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=name, daemon=True).start()
@@ -524,11 +512,11 @@ class Service:
     def _entries(self, store: ExecutionStore, cluster: str | None) -> list[ExecutionSummary]:
         if cluster is not None and all(target.name != cluster for target in self._targets):
             raise UnknownError(f"there is no cluster {cluster}")
-        return [one for one in store.journal.entries() if cluster in (None, self._plan_of_entry(one)[0])]
+        return [one for one in store.journal.entries() if cluster in (None, self._cluster_of(one))]
 
-    def _plan_of_entry(self, entry: ExecutionSummary) -> tuple[str, PlanRecord | None]:
+    def _cluster_of(self, entry: ExecutionSummary) -> str:
         record = self.journal.plan(str(entry.facts.get("digest", "")))
-        return (entry.cluster if record is None else record.cluster), record
+        return entry.cluster if record is None else record.cluster
 
     def _execution_record(self, number: int) -> ExecutionRecord | None:
         with self._store() as store:
@@ -542,7 +530,7 @@ class Service:
         effect = self.journal.effect(entry.id)
         if known is not None:
             return known if effect is None else _with_effect(known, effect)
-        cluster, _ = self._plan_of_entry(entry)
+        cluster = self._cluster_of(entry)
         state = state_of(balancer_named(entry.balancer, "execution").executor(), store, entry.id)
         target = next(
             (t for t in self._targets if t.name == cluster and t.balancer.name == entry.balancer), None
@@ -693,7 +681,7 @@ def _worst_text(event: ev.Observed) -> str:
 
 
 def _budget_left(state: State, settings: ServeSettings, now: float) -> dict[str, int | None]:
-    spent = [one for one in state.spent if now - one.at < DAY and not one.is_undo]
+    spent = counted_executions(state, now)
     budget = settings.budget
     used = {
         "bytes": (budget.max_bytes, sum(one.bytes for one in spent)),
