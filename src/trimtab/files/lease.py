@@ -16,14 +16,13 @@ import json
 import os
 import secrets
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
-from trimtab.files.machine import host_id, start_time
+from trimtab.files.machine import Runtime, host_id, lease_clock, start_time
 from trimtab.files.store import Location
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab_common.errors import TrimtabError
@@ -38,11 +37,6 @@ _released: set[str] = set()
 
 class LeaseLostError(TrimtabError):
     """Another process holds the lease, or the last heartbeat of this process is too old."""
-
-
-def lease_clock() -> float:
-    """Monotonic time that also passes while the machine sleeps, where the system has such a clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True)
@@ -252,15 +246,15 @@ class LeaseCandidate:
         return lease
 
 
+_REAL: Final = Runtime()
 LeaseT = TypeVar("LeaseT", bound=StoredLease)
 
 
 @contextmanager
-def renewed(lease: LeaseT) -> Iterator[LeaseT]:
+def renewed(lease: LeaseT, runtime: Runtime = _REAL) -> Iterator[LeaseT]:
     """Send heartbeats of a lease from a thread, and release it in the end."""
-    over = threading.Event()
-    heartbeats = threading.Thread(target=_renew, args=(lease, over), name="lease", daemon=True)
-    heartbeats.start()
+    over = runtime.event()
+    heartbeats = runtime.start("lease", partial(_renew, lease, over.wait))
     try:
         yield lease
     finally:
@@ -269,8 +263,8 @@ def renewed(lease: LeaseT) -> Iterator[LeaseT]:
         lease.release()
 
 
-def _renew(lease: StoredLease, over: threading.Event) -> None:
-    while not over.wait(lease.holder.lease_seconds / 3) and not lease.is_lost:
+def _renew(lease: StoredLease, wait: Callable[[float], bool]) -> None:
+    while not wait(lease.holder.lease_seconds / 3) and not lease.is_lost:
         # Where one heartbeat fails, the next may get through; else the lease expires.
         with suppress(OSError, TrimtabError):
             lease.renew()

@@ -1,4 +1,4 @@
-"""trimtab's own folders on this machine, and processes of this machine as others recognise them.
+"""trimtab's own folders on this machine, processes of this machine as others recognise them, and their time.
 
 Folders follow the XDG convention; one environment variable moves each. A process is recognised also after its
 number went to another one.
@@ -9,10 +9,53 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trimtab.files.store import Location, place_of
+
+
+def lease_clock() -> float:
+    """Monotonic time that also passes while the machine sleeps, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
+    """A thread that runs a function, and that does not keep the process alive."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Time and threads of a process; a simulation passes its own.
+
+    Attributes
+    ----------
+    clock
+        Seconds since 1970.
+    monotonic
+        Monotonic time in seconds.
+    sleep
+        Waits for so many seconds.
+    start
+        Runs a function in a thread of that name; the thread can be joined.
+    event, lock
+        Make an event, and a lock, of these threads.
+    """
+
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = lease_clock
+    sleep: Callable[[float], None] = time.sleep
+    start: Callable[[str, Callable[[], None]], Any] = start_thread
+    event: Callable[[], threading.Event] = threading.Event
+    lock: Callable[[], AbstractContextManager[bool]] = threading.Lock
 
 
 def start_time(pid: int) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import logging
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from trimtab.decide.events import LASTING_CONDITIONS
+from trimtab.files.machine import Runtime
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
 from trimtab.serve.documents import DecisionRecord, Finding, NotificationStatus
 from trimtab_common.errors import TrimtabError
@@ -278,6 +278,7 @@ _FORMS: Final[Mapping[str, Callable[[DecisionRecord, str], object]]] = {
 
 # ---------------------------------------------------------------- delivery
 
+_REAL: Final = Runtime()
 Send = Callable[[NotificationTarget, OutboxRow], None]
 
 
@@ -402,18 +403,18 @@ class Deliverer:
         is_leader: Callable[[], bool],
         *,
         send: Send = post,
-        clock: Callable[[], float] = time.time,
+        runtime: Runtime = _REAL,
         poll_seconds: float = 5.0,
     ) -> None:
         self._outbox, self._settings, self._is_leader = outbox, settings, is_leader
-        self._send, self._clock, self._poll_seconds = send, clock, poll_seconds
+        self._send, self._runtime, self._poll_seconds = send, runtime, poll_seconds
         self._ended = False
-        self._wakeup = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
+        self._wakeup = runtime.event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread of deliveries."""
-        self._thread.start()
+        self._thread = self._runtime.start("notifications", self._run)
 
     def wake(self) -> None:
         """Look into the outbox now, after rows were added."""
@@ -423,14 +424,15 @@ class Deliverer:
         """End the thread; an attempt that takes longer is left, and repeated after the next start."""
         self._ended = True
         self._wakeup.set()
-        self._thread.join(timeout_seconds)
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
         while not self._ended:
             try:
                 if self._is_leader():
                     receivers = {receiver_name(one): one for one in self._settings().notifications}
-                    deliver_pending(self._outbox, receivers, self._clock(), self._send)
+                    deliver_pending(self._outbox, receivers, self._runtime.clock(), self._send)
             except Exception as error:  # the thread outlives an unreachable lake and a lost leadership
                 LOG.warning("notifications wait: %s", error)
             self._wakeup.wait(self._poll_seconds)

@@ -11,9 +11,7 @@ import logging
 import os
 import socket
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf, isfinite
 from pathlib import Path
@@ -32,6 +30,7 @@ from trimtab.decide.conditions import counted_executions, mode
 from trimtab.decide.state import APPROVED_BY, State
 from trimtab.executions import ExecutionContext
 from trimtab.files.lease import LeaseCandidate, StoredLease, StoredLeaseHolder, renewed
+from trimtab.files.machine import Runtime
 from trimtab.files.replicated import LakeLog, WriterReplacedError
 from trimtab.files.serve_settings import SECTION, ServeSettings
 from trimtab.files.store import Location, make_folder
@@ -68,7 +67,12 @@ from trimtab_common.errors import InputError, SettingsError, TrimtabError
 from trimtab_common.settings import Overrides
 
 LOG = logging.getLogger("trimtab.serve")
+TURN_SECONDS: Final = 0.5
+"""Time between two looks of the deciding instance at the clock, at its lease and at the log."""
+MAX_ATTEMPT_SECONDS: Final = 5.0
+"""Maximum time between two attempts of another instance to acquire the lease."""
 _STUCK_SECONDS: Final = 60.0
+_REAL: Final = Runtime()
 _MAX_PAUSE_SECONDS: Final = 10 * 365 * DAY
 _FINAL_STATUSES: Final = ("interrupted", "stopped", "finished", "incomplete", "cancelled")
 """Statuses of an execution that documents name; every other one is `running`."""
@@ -85,8 +89,8 @@ class Service:
         The lake, which other instances share.
     state_folder
         Folder of the local copies of the journals.
-    clock, sleep
-        Time.
+    runtime
+        Time and threads.
     """
 
     def __init__(
@@ -95,9 +99,7 @@ class Service:
         overrides: Overrides,
         lake: Location,
         state_folder: Path,
-        *,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] | None = None,
+        runtime: Runtime = _REAL,
     ) -> None:
         self._settings_file, self._overrides, self.lake = settings_file, overrides, lake
         self._all = read_settings(settings_file, overrides, os.environ)
@@ -106,19 +108,17 @@ class Service:
         self.url = self.settings.public_url or f"http://{self.settings.listen}"
         self.instance = self.settings.instance or host
         self._folder = state_folder / "serve"
-        self._clock = clock
-        self._over = threading.Event()
-        self._sleep = sleep or self._pause
-        self._replaced = threading.Event()
+        self._runtime = runtime
+        self._over, self._replaced = runtime.event(), runtime.event()
         self._holder: StoredLeaseHolder | None = None
         self._lease: StoredLease | None = None
         self._problem = ""
-        self._ticked_at = time.monotonic()
+        self._ticked_at = self._runtime.monotonic()
         self._log = LakeLog(lake / "serve" / "log", self._folder, (EXECUTIONS, DATABASE))
         self._log.restore()
         self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA)
         self._outbox = SqliteOutbox(self.journal.execute, self.journal.transaction)
-        self._deliverer = Deliverer(self._outbox, lambda: self.settings, lambda: self.is_leader, clock=clock)
+        self._deliverer = Deliverer(self._outbox, lambda: self.settings, lambda: self.is_leader, runtime=runtime)
         context = TargetContext(
             serve=self.settings,
             settings=self._all,
@@ -128,9 +128,8 @@ class Service:
             execution_context=self._execution_context,
             on_decision=self._on_decision,
             on_replaced=self._replaced.set,
-            start=self._start_thread,
-            clock=clock,
-            sleep=self._sleep,
+            runtime=runtime,
+            sleep=self._pause,
         )
         self._targets = [Target(cluster, BALANCERS[name], context) for cluster, name in self._chosen()]
         with self._store():
@@ -189,10 +188,10 @@ class Service:
         make_folder(self.lake / "serve")
         self._children.start()
         self._deliverer.start()
-        self._start_thread("leadership", self._stand)
+        self._runtime.start("leadership", self._stand)
         for target in self._targets:
             name = f"observe {target.name}/{target.balancer.name}"
-            self._start_thread(name, partial(self._observe, target))
+            self._runtime.start(name, partial(self._observe, target))
 
     def stop(self) -> None:
         """Leave executions to the journal, release the lease, end the children."""
@@ -214,9 +213,6 @@ class Service:
     def _pause(self, seconds: float) -> None:
         self._over.wait(seconds)
 
-    def _start_thread(self, name: str, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=name, daemon=True).start()
-
     def _observe(self, target: Target) -> None:
         while not self._over.is_set():
             try:
@@ -230,9 +226,10 @@ class Service:
         """Stand for the lease; decide while it is held, else follow the deciding instance."""
         seconds = self.settings.lease_seconds
         name = f"{self.instance} at {self.url}"
-        candidate = LeaseCandidate(self.lake / "serve" / "lease", name, seconds)
+        folder = self.lake / "serve" / "lease"
+        candidate = LeaseCandidate(folder, name, seconds, clock=self._runtime.monotonic)
         while not self._over.is_set():
-            self._ticked_at = time.monotonic()
+            self._ticked_at = self._runtime.monotonic()
             try:
                 self._catch_up()
                 found = candidate.attempt()
@@ -247,7 +244,7 @@ class Service:
             except Exception as error:  # a fault must not end the thread that decides
                 self._problem = f"the deciding loop failed: {type(error).__name__}: {error}"
                 LOG.exception("the deciding loop failed")
-            self._over.wait(min(seconds / 6, 5.0))
+            self._over.wait(min(seconds / 6, MAX_ATTEMPT_SECONDS))
 
     def _catch_up(self) -> None:
         try:
@@ -266,20 +263,20 @@ class Service:
             lease.require()
 
         # The token differs for each acquisition, so that the documents of two writers never have equal bytes.
-        with renewed(lease), self._log.writing(require, f"{self.instance} {lease.holder.token}"):
+        with renewed(lease, self._runtime), self._log.writing(require, f"{self.instance} {lease.holder.token}"):
             self._lease, self._holder = lease, lease.holder
             LOG.info("this instance decides (%s)", self.instance)
             try:
                 for target in self._targets:
                     target.lead()
                 while not self._over.is_set() and lease.is_valid and not self._replaced.is_set():
-                    self._ticked_at = time.monotonic()
-                    now = self._clock()
+                    self._ticked_at = self._runtime.monotonic()
+                    now = self._runtime.clock()
                     for target in self._targets:
                         if target.wait.until <= now:
                             target.handle(ev.TimeReached())
                     self._write_checkpoint()
-                    self._over.wait(0.5)
+                    self._over.wait(TURN_SECONDS)
             finally:
                 self._lease = None
                 for target in self._targets:
@@ -300,7 +297,8 @@ class Service:
             lake=self.lake,
             settings=self._all,
             connect=lambda system: cluster.connection(),
-            clock=self._clock,
+            clock=self._runtime.clock,
+            sleep=self._runtime.sleep,
             connect_journal=partial(self._log.connect, require=require),
             require=require,
         )
@@ -362,7 +360,7 @@ class Service:
         )
 
     def _status(self, target: Target) -> TargetStatus:
-        state, found, now = target.state, target.observation, self._clock()
+        state, found, now = target.state, target.observation, self._runtime.clock()
         work = state.work
         plan = self.journal.plan(work.plan.digest) if work is not None and work.plan is not None else None
         wait = target.wait if self.is_leader else self._last_wait(target)
@@ -485,7 +483,7 @@ class Service:
     def pause(self, cluster: str, balancer: str, by: str, reason: str, until: float | None) -> TargetStatus:
         """Pause all executions of a target; a running one stops."""
         self._require_leader()
-        now = self._clock()
+        now = self._runtime.clock()
         if until is not None and not now < until <= now + _MAX_PAUSE_SECONDS:
             raise InputError(
                 f"until is {until:.0f}, expected seconds since 1970 within ten years from now: correct it, "
@@ -639,7 +637,7 @@ class Service:
 
     def liveness(self) -> Sequence[Finding]:
         """What shows that the process no longer works; empty where it does."""
-        silent = time.monotonic() - self._ticked_at
+        silent = self._runtime.monotonic() - self._ticked_at
         if silent < _STUCK_SECONDS:
             return []
         text = f"the deciding loop has not run for {silent:.0f} s"

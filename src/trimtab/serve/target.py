@@ -10,7 +10,6 @@ import hashlib
 import logging
 import sqlite3
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from trimtab.decide import events as ev
 from trimtab.decide.machine import decide
 from trimtab.decide.state import APPROVED_BY, Stage, State, Work
 from trimtab.executions import ExecutionContext, ExecutionOutcome
+from trimtab.files.machine import Runtime
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
@@ -76,12 +76,12 @@ class TargetContext:
         The settings in force, with further overrides.
     execution_context
         The place of executions of a cluster; its `require` and journal are those of the service.
-    start
-        Runs a function in a thread.
     on_decision
         Rows that belong to a decision, in the same transaction.
     on_replaced
         Called where another instance decides from now on.
+    sleep
+        Waits, and returns early where the service ends.
     """
 
     serve: ServeSettings
@@ -92,9 +92,8 @@ class TargetContext:
     execution_context: Callable[[Cluster], ExecutionContext]
     on_decision: Callable[[DecisionRecord], None]
     on_replaced: Callable[[], None]
-    start: Callable[[str, Callable[[], None]], None]
-    clock: Callable[[], float] = time.time
-    sleep: Callable[[float], None] = time.sleep
+    runtime: Runtime
+    sleep: Callable[[float], None]
 
 
 class Target:
@@ -124,7 +123,7 @@ class Target:
         self._control: ExecutionControl | None = None
         self._attempts = 0
         self._term = 0
-        self._runs = threading.Lock()
+        self._runs = context.runtime.lock()
 
     # ------------------------------------------------------------ leadership
 
@@ -195,7 +194,7 @@ class Target:
             return self._leads
 
     def _decide(self, event: ev.Event, by: str, plan: tuple[PlanRecord, bytes] | None) -> None:
-        now = self._context.clock()
+        now = self._context.runtime.clock()
         state, decisions = decide(self._state, event, now, self._context.serve)
         records = [*self._event_records(event, now, by), *self._decision_records(decisions, now)]
         if state != self._state or records:
@@ -251,7 +250,7 @@ class Target:
                 else:
                     self._interrupted(term, str(error))
 
-        self._context.start(f"{what} {self.name}/{self.balancer.name}", guarded)
+        self._context.runtime.start(f"{what} {self.name}/{self.balancer.name}", guarded)
 
     # ------------------------------------------------------------ observation
 
@@ -265,7 +264,7 @@ class Target:
             self.observe_error = str(error)
             return
         self.observe_error = ""
-        ahead = found.event.taken_at - self._context.clock()
+        ahead = found.event.taken_at - self._context.runtime.clock()
         if ahead > self._context.serve.interval_seconds:
             # Decided upon, it would hide all snapshots until that time.
             self.observe_error = f"the newest snapshot is {ahead:.0f} s ahead of the clock of this machine"
@@ -281,7 +280,7 @@ class Target:
             if work is not None and work.stage in (Stage.STARTING, Stage.EXECUTING, Stage.STOPPING):
                 return ""
         try:
-            return foreign_work(self.balancer, self.cluster.connection(), self._context.clock)
+            return foreign_work(self.balancer, self.cluster.connection(), self._context.runtime.clock)
         except TrimtabError as error:
             LOG.warning("%s/%s: the cluster does not answer: %s", self.name, self.balancer.name, error)
             return "what others do there is not known, because the cluster does not answer"
@@ -311,7 +310,7 @@ class Target:
         TrimtabError
             If there is no snapshot, or the planner fails.
         """
-        begun = self._context.clock()
+        begun = self._context.runtime.clock()
         wanted = {name: value for name, value in settings.items() if name not in _OWN}
         if "undo" in wanted:
             plan, _ = executions.plan_undo(
@@ -347,7 +346,7 @@ class Target:
             trigger=trigger,
             requested_by=by,
             settings=dict(wanted),
-            made_at=self._context.clock(),
+            made_at=self._context.runtime.clock(),
             snapshot_taken_at=plan.snapshot.taken_at,
             verdict=plan.verdict.value,
             moves=len(plan.moves),
@@ -358,7 +357,7 @@ class Target:
             state="what-if",
             state_reason="nothing changes until the plan is applied",
             expires_at=None,
-            seconds=self._context.clock() - begun,
+            seconds=self._context.runtime.clock() - begun,
         )
         return record, content, plan
 
@@ -613,7 +612,7 @@ class Target:
 
     def _record_action(self, kind: str, number: int, by: str) -> None:
         reason = f"{kind.replace('_', ' ')} {number}, by {by}"
-        record = self._record(self._context.clock(), kind, reason, execution=number, by=by)
+        record = self._record(self._context.runtime.clock(), kind, reason, execution=number, by=by)
         with self._context.journal.transaction():
             self._context.journal.add_decision(record)
 

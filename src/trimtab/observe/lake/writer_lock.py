@@ -18,9 +18,9 @@ from trimtab.files.lease import (
     LeaseCandidate,
     StoredLease,
     StoredLeaseHolder,
-    lease_clock,
     renewed,
 )
+from trimtab.files.machine import lease_clock
 from trimtab.files.versioned_documents import VersionConflictError
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, publish_manifest, read_manifest
