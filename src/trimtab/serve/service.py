@@ -118,7 +118,9 @@ class Service:
         self._log.restore()
         self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA)
         self._outbox = SqliteOutbox(self.journal.execute, self.journal.transaction)
-        self._deliverer = Deliverer(self._outbox, lambda: self.settings, lambda: self.is_leader, runtime=runtime)
+        self._deliverer = Deliverer(
+            self._outbox, lambda: self.settings, lambda: self.is_leader, runtime=runtime
+        )
         context = TargetContext(
             serve=self.settings,
             settings=self._all,
@@ -263,7 +265,10 @@ class Service:
             lease.require()
 
         # The token differs for each acquisition, so that the documents of two writers never have equal bytes.
-        with renewed(lease, self._runtime), self._log.writing(require, f"{self.instance} {lease.holder.token}"):
+        with (
+            renewed(lease, self._runtime),
+            self._log.writing(require, f"{self.instance} {lease.holder.token}"),
+        ):
             self._lease, self._holder = lease, lease.holder
             LOG.info("this instance decides (%s)", self.instance)
             try:
