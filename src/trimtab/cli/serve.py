@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
     require("serve")
+    from trimtab.files.machine import Runtime
+    from trimtab.serve.children import call_apart
     from trimtab.serve.http.security import require_safe_listen
     from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service
@@ -37,7 +39,7 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     logging.getLogger("trimtab").setLevel(logging.INFO)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     stop = stop_on_signals()
-    service = Service(settings, overrides, lake, state_folder())
+    service = Service(settings, overrides, lake, state_folder(), Runtime(call=call_apart))
     require_safe_listen(service.settings)
     server = HttpServer(_application(service), service.settings)
     service.url = service.settings.public_url or server.url

@@ -32,6 +32,11 @@ def start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+def call_here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in this process."""
+    return function(*arguments)
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """Time and threads of a process; a simulation passes its own.
@@ -48,6 +53,8 @@ class Runtime:
         Runs a function in a thread of that name; the thread can be joined.
     event, lock
         Make an event, and a lock, of these threads.
+    call
+        Calls a function with arguments; a service calls it in a process of its own.
     """
 
     clock: Callable[[], float] = time.time
@@ -56,6 +63,7 @@ class Runtime:
     start: Callable[[str, Callable[[], None]], Any] = start_thread
     event: Callable[[], threading.Event] = threading.Event
     lock: Callable[[], AbstractContextManager[bool]] = threading.Lock
+    call: Callable[..., Any] = call_here
 
 
 def start_time(pid: int) -> str:

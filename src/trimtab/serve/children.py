@@ -1,22 +1,26 @@
-"""The child processes of a service: a collector for each cluster, and the stream of the pipeline.
+"""The child processes of a service: a collector for each cluster, the stream of the pipeline, and planners.
 
-A child that ends is started again after a pause that grows. Its death is a finding, not an outage: decisions
-wait until snapshots arrive again.
+A collector or stream that ends is started again after a pause that grows. Its death is a finding, not an
+outage: decisions wait until snapshots arrive again. A planner ends with its plan, so that the service keeps
+neither the memory nor the compiled code of plans, and answers requests meanwhile.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from trimtab.model.errors import PlanError
 from trimtab.serve.documents import Finding
 
 LOG = logging.getLogger("trimtab.serve")
@@ -126,3 +130,54 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 def _end_with_parent() -> None:
     """Let the kernel end the child when the service is killed: nobody else would."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+_CALL: Final = "from trimtab.serve.children import answer_call; answer_call()"
+NICE: Final = 5
+"""Requests come before the planner where both want the same processor."""
+
+
+def call_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a module in a process of its own; the function raises here what it raises there.
+
+    Raises
+    ------
+    PlanError
+        If the process ends without an answer, for example because the machine has no memory left.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CALL],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=_end_with_parent,
+    )
+    content, _ = process.communicate(pickle.dumps((function, arguments)))
+    if process.returncode or not content:
+        code = process.returncode
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise PlanError(
+            f"the process of the planner ended ({reason}): see the log of the service, and whether the "
+            "machine has memory left"
+        )
+    result, error = pickle.loads(content)
+    if error is not None:
+        raise error
+    return result
+
+
+def answer_call() -> None:
+    """Carry out one call of `call_apart`, from standard input to standard output."""
+    os.nice(NICE)
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what the function prints is for the log
+    function, arguments = pickle.load(sys.stdin.buffer)
+    try:
+        answer = pickle.dumps((function(*arguments), None))
+    except Exception as error:
+        try:
+            answer = pickle.dumps((None, error))
+            pickle.loads(answer)
+        except Exception:
+            answer = pickle.dumps((None, PlanError(f"{type(error).__name__}: {error}")))
+    with open(answers, "wb") as file:
+        file.write(answer)

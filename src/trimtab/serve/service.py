@@ -124,6 +124,8 @@ class Service:
         context = TargetContext(
             serve=self.settings,
             settings=self._all,
+            settings_file=settings_file,
+            overrides=[one if isinstance(one, str) else one.text for one in overrides],
             read_settings=lambda more: read_settings(settings_file, (*overrides, *more), os.environ),
             lake=lake,
             journal=self.journal,
@@ -421,7 +423,7 @@ class Service:
         for name in settings:
             if name in (STORED_PLAN, APPROVED_BY, "undo"):
                 raise InputError(f"{name} is no setting of a plan: leave it out")
-        record, content, _ = self._target(cluster, balancer).plan_of(settings, "what-if", by)
+        record, content = self._target(cluster, balancer).plan_of(settings, "what-if", by)
         with self.journal.transaction():
             known = self.journal.plan(record.digest)
             if known is None:

@@ -23,10 +23,10 @@ import msgspec
 from trimtab import executions
 from trimtab.act.control import ExecutionControl, receipt_of
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.balancers import Balancer
+from trimtab.balancers import Balancer, balancer_named
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.balancers.clusters import Cluster
-from trimtab.balancers.planning import planner_of, snapshot_of
+from trimtab.balancers.planning import plan_balancer
 from trimtab.decide import events as ev
 from trimtab.decide.machine import decide
 from trimtab.decide.state import APPROVED_BY, Stage, State, Work
@@ -35,7 +35,7 @@ from trimtab.files.machine import Runtime
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
-from trimtab.model.plan import AnyPlan
+from trimtab.model.plan import AnyPlan, Verdict
 from trimtab.model.policy import Trigger
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 from trimtab.serve.interface import ConflictError, UnknownError
@@ -72,6 +72,8 @@ class TargetContext:
 
     Attributes
     ----------
+    settings_file, overrides
+        Where planners read the settings.
     read_settings
         The settings in force, with further overrides.
     execution_context
@@ -86,6 +88,8 @@ class TargetContext:
 
     serve: ServeSettings
     settings: Settings
+    settings_file: Path | None
+    overrides: Sequence[str]
     read_settings: Callable[[Sequence[str]], Settings]
     lake: Location
     journal: ServiceJournal
@@ -298,9 +302,7 @@ class Target:
         settings = self._context.settings if not overrides else self._context.read_settings(overrides)
         return settings.of(self.balancer.settings())
 
-    def plan_of(
-        self, settings: Mapping[str, object], trigger: str, by: str
-    ) -> tuple[PlanRecord, bytes, AnyPlan]:
+    def plan_of(self, settings: Mapping[str, object], trigger: str, by: str) -> tuple[PlanRecord, bytes]:
         """A plan from the newest snapshot, with settings that replace the configured ones.
 
         Raises
@@ -313,32 +315,25 @@ class Target:
         begun = self._context.runtime.clock()
         wanted = {name: value for name, value in settings.items() if name not in _OWN}
         if "undo" in wanted:
-            plan, _ = executions.plan_undo(
-                int(str(wanted["undo"])), self._executions().state_folder, self._context.lake
-            )
+            number, place = int(str(wanted["undo"])), self._executions().state_folder
+            content, figures = self._context.runtime.call(undo_content, number, place, self._context.lake)
         else:
             configured = self._settings()
-            words = [
+            words = tuple(
                 f"{self.balancer.name}.{name}={msgspec.json.encode(_value(name, value, configured)).decode()}"
                 for name, value in wanted.items()
-            ]
-            chosen = self._settings(words)
-            if self.balancer.make_plan is not None:
-                made = self.balancer.make_plan()(
-                    PlanRequest(
-                        snapshot=None,
-                        lake=self._context.lake,
-                        cluster=self.cluster.id,
-                        overrides=tuple(words),
-                    )
-                )
-                if made.plan is None:
-                    raise ObserveError(made.text)
-                plan = made.plan
-            else:
-                snapshot = snapshot_of(self.balancer, None, self._context.lake, self.cluster.id)
-                plan = planner_of(self.balancer, chosen.strategy)(snapshot, chosen)
-        content = self.balancer.plan().to_bytes(plan)
+            )
+            self._settings(words)  # a wrong one is refused before a process is started
+            request = PlanRequest(
+                snapshot=None,
+                lake=self._context.lake,
+                settings=self._context.settings_file,
+                cluster=self.cluster.id,
+                overrides=(*self._context.overrides, *words),
+                own={option.name: option.default for option in self.balancer.plan_options},
+                loaded=no_report,
+            )
+            content, figures = self._context.runtime.call(plan_content, self.balancer.name, request)
         record = PlanRecord(
             digest=hashlib.sha256(content).hexdigest(),
             cluster=self.name,
@@ -347,19 +342,13 @@ class Target:
             requested_by=by,
             settings=dict(wanted),
             made_at=self._context.runtime.clock(),
-            snapshot_taken_at=plan.snapshot.taken_at,
-            verdict=plan.verdict.value,
-            moves=len(plan.moves),
-            bytes=int(getattr(getattr(plan, "cost", None), "bytes", 0)),
-            leader_moves=int(getattr(getattr(plan, "cost", None), "leader_moves", len(plan.moves))),
-            bound_bytes=getattr(getattr(plan, "bound", None), "bytes", None),
-            problems=tuple(one.text for one in plan.problems),
             state="what-if",
             state_reason="nothing changes until the plan is applied",
             expires_at=None,
             seconds=self._context.runtime.clock() - begun,
+            **figures,
         )
-        return record, content, plan
+        return record, content
 
     def _make_plan(self, decision: ev.MakePlan, work: Work | None) -> None:
         settings = dict(decision.settings)
@@ -370,9 +359,8 @@ class Target:
                 if stored is None:
                     raise UnknownError(f"plan {settings[STORED_PLAN]} is not known")
                 record, content = stored, self._context.journal.plan_content(stored.digest)
-                plan = self._plan(content)
             else:
-                record, content, plan = self.plan_of(settings, decision.trigger.value, by)
+                record, content = self.plan_of(settings, decision.trigger.value, by)
         except TrimtabError as error:
             with self._lock:
                 if self._state.work is work:
@@ -384,7 +372,7 @@ class Target:
             )
         summary = ev.PlanSummary(
             record.digest,
-            plan.verdict,
+            Verdict(record.verdict),
             record.moves,
             record.bytes,
             record.leader_moves,
@@ -761,3 +749,51 @@ def _value(name: str, value: object, configured: Any) -> object:
     if isinstance(value, tuple | list):
         return [int(one) if isinstance(one, str) and one.isdecimal() else one for one in value]
     return value
+
+
+PlanContent = tuple[bytes, dict[str, Any]]
+"""A plan file, and the fields of its `PlanRecord` that tell what it does."""
+
+
+def no_report() -> None:
+    """Nothing is said when a planner is loaded; unlike a lambda it can be sent to another process."""
+
+
+def plan_content(name: str, request: PlanRequest) -> PlanContent:
+    """Make a plan of a balancer; runs in a process of its own.
+
+    Raises
+    ------
+    TrimtabError
+        If there is nothing to plan from, or the planner fails.
+    """
+    balancer = balancer_named(name, "balancer")
+    made = plan_balancer(balancer, request)
+    if made.plan is None:
+        raise ObserveError(made.text)
+    return _content(balancer, made.plan)
+
+
+def undo_content(execution: int, state_folder: Path, lake: Location) -> PlanContent:
+    """Make the plan that undoes an execution; runs in a process of its own.
+
+    Raises
+    ------
+    TrimtabError
+        As `executions.plan_undo`.
+    """
+    plan, _ = executions.plan_undo(execution, state_folder, lake)
+    return _content(balancer_named(plan.balancer, "balancer"), plan)
+
+
+def _content(balancer: Balancer, plan: AnyPlan) -> PlanContent:
+    cost, bound = getattr(plan, "cost", None), getattr(plan, "bound", None)
+    return balancer.plan().to_bytes(plan), {
+        "snapshot_taken_at": plan.snapshot.taken_at,
+        "verdict": plan.verdict.value,
+        "moves": len(plan.moves),
+        "bytes": int(getattr(cost, "bytes", 0)),
+        "leader_moves": int(getattr(cost, "leader_moves", len(plan.moves))),
+        "bound_bytes": getattr(bound, "bytes", None),
+        "problems": tuple(one.text for one in plan.problems),
+    }
