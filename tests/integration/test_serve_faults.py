@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -10,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from simulate.kafka.cluster import SimulatedKafka
+from simulate.kafka.state import PartitionName
 from simulate.served_cluster import ServedCluster, can_be_elsewhere
+from support.http_receiver import Receiver, receiver
 from tiers import by_tier
 
 pytestmark = pytest.mark.slow
@@ -39,9 +43,43 @@ RESUMED_SECONDS = 15.0
 TAKEOVER_SECONDS = 75.0
 
 
+EVEN = """
+lease_seconds = 8
+[serve]
+interval_seconds = 2
+settle_seconds = 5
+measure_seconds = 60
+restart_quiet_seconds = 3
+lease_seconds = 3
+poll_seconds = 0.3
+retry_seconds = 2
+[serve.drift]
+mode = "act"
+hold_seconds = 2
+rest_seconds = 3
+load = "recent"
+[[serve.notifications]]
+kind = "webhook"
+url = "URL"
+"""
+"""Settings of a service that makes loads even; `URL` stands for its receiver of notifications."""
+SETTLE_SECONDS = 5.0
+
+
 def observed(world: ServedCluster, name: str) -> bool:
     """Whether an instance has seen a balanced cluster."""
     return any(one["reason"].startswith("balanced") for one in world.kinds(name, "wait"))
+
+
+def placement(cluster: SimulatedKafka) -> dict[PartitionName, tuple[list[int], int | None]]:
+    """Who holds each partition, and who leads it."""
+    return {name: (sorted(one.replicas), one.leader) for name, one in cluster.partitions.items()}
+
+
+def alerts(server: Receiver, key: str) -> list[dict[str, Any]]:
+    """Notifications that have arrived, by the beginning of their key."""
+    bodies = [json.loads(body) for _, _, body in server.requests]
+    return [one for one in bodies if one["key"].startswith(key)]
 
 
 def finished(world: ServedCluster, name: str) -> list[dict[str, Any]]:
@@ -167,3 +205,51 @@ def test_the_other_instance_finishes_the_execution(fault: str, tmp_path: Path) -
         assert world.is_whole()
         assert len(world.kinds("b", "execute")) == 1
         print(f"finished by b after {took:.1f} s")
+
+
+def test_a_plan_of_poisoned_telemetry_is_undone(tmp_path: Path) -> None:
+    """Telemetry shows an even load as uneven, and the plan that evens it makes it worse.
+
+    Within three settling windows the effect is measured, the undo is ordered and people are notified. The
+    trigger asks from then on. When a person approves a second such plan, the service pauses itself.
+    """
+    rounds = by_tier(1, 1, 2)
+    with receiver() as server:
+        section = EVEN.replace("URL", server.url)
+        with ServedCluster(tmp_path, section, speed=20.0, measured=True) as world:
+            world.start("a")
+            world.wait_for("a balanced cluster", lambda: observed(world, "a"))
+            for number in range(1, rounds + 1):
+                act_on_a_lie(world, server, number)
+            assert world.left_over() == []
+            if rounds == 2:
+                world.wait_for("the pause", lambda: alerts(server, "paused"))
+                assert world.call("a", "GET", "/api/v1/clusters/sim/replicas")["status"]["pause"]
+
+
+def act_on_a_lie(world: ServedCluster, server: Receiver, number: int) -> None:
+    """Let the service execute a plan of poisoned telemetry, for the first or the second time."""
+    before, executed = world.server.do(placement), 2 * number - 1
+    world.wait_for("all effects", lambda: len(world.kinds("a", "measured")) == executed - 1)
+    world.lie = {1: 1.6, 2: 1.6, 3: 1.6, 4: 0.4, 5: 0.4, 6: 0.4}
+    if number == 2:
+        world.wait_for("a plan that asks", lambda: world.call("a", "GET", "/api/v1/approvals"))
+        (plan,) = world.call("a", "GET", "/api/v1/approvals")
+        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/approve")
+    world.wait_for("an execution", lambda: len(world.kinds("a", "execute")) == executed)
+    world.lie = {}
+    world.wait_for("its end", lambda: len(finished(world, "a")) == executed)
+    ended_at = finished(world, "a")[-1]["at"]
+    assert world.server.do(placement) != before
+    world.wait_for("the undo", lambda: len(finished(world, "a")) == executed + 1)
+    ordered = world.kinds("a", "execute")[-1]
+    assert ordered["trigger"] == "undo"
+    assert ordered["at"] - ended_at <= 3 * SETTLE_SECONDS
+    print(f"undo ordered {ordered['at'] - ended_at:.1f} s after the end of the execution")
+    assert world.server.do(placement) == before
+    status = world.call("a", "GET", "/api/v1/clusters/sim/replicas")["status"]
+    assert status["modes"]["drift"] == "ask"
+    worse = [one for one in world.kinds("a", "notify") if one["key"].startswith("worse-")]
+    assert len(worse) == number
+    assert "drift asks for an approval from now on" in worse[-1]["reason"]
+    world.wait_for("the alert", lambda: len(alerts(server, "worse-")) == number)

@@ -19,10 +19,13 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pyarrow
 
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import CLAIM
@@ -32,7 +35,10 @@ from trimtab.api import write_snapshot
 from trimtab.balancers import BALANCERS
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.observe.lake.lake import Lake
+from trimtab.observe.lake.columns import arrow_schema
+from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
+from trimtab.observe.lake.parquet import write_rows
 
 ROOT = Path(__file__).parents[2]
 CAPACITY = (10.0, 1e10, 1e8, 1e8)
@@ -47,6 +53,42 @@ def can_be_elsewhere() -> bool:
         return subprocess.run([*ELSEWHERE, "true"], check=False, capture_output=True).returncode == 0
     except FileNotFoundError:
         return False
+
+
+def imbalance_rows(found: ReplicasSnapshot, at: datetime.datetime) -> list[dict[str, object]]:
+    """Rows of the table `imbalance`: the same loads as samples of the live brokers would show them."""
+    measured, loads = found.imbalance(), found.broker_load()
+    live = [row for row, counted in enumerate(measured.counted) if counted.any()]
+    rows = []
+    for column, resource in enumerate(measured.resources):
+        brokers = [
+            {
+                "broker": int(found.brokers.id[row]),
+                "load": float(loads[row, column]),
+                "capacity": float(found.brokers.capacity[row, column]),
+                "usage": float(measured.usage[row, column]),
+                "share": float(loads[row, column] / max(loads[live, column].sum(), 1e-9)),
+                "deviation": float(measured.deviation[row, column]),
+            }
+            for row in live
+        ]
+        figures = {"sigma": measured.sigma, "worst_deviation": measured.worst_deviation}
+        rows.append(
+            {
+                "cluster": found.reference.cluster,
+                "tick": at,
+                "resource": resource,
+                "brokers": len(live),
+                "complete": True,
+                "measured": True,
+                "mean": float(measured.mean[column]),
+                **{name: float(values[column]) for name, values in figures.items()},
+                "peak_usage": float(measured.peak_usage[column]),
+                "traffic_collapse": False,
+                "by_broker": brokers,
+            }
+        )
+    return rows
 
 
 def snapshot_of(cluster: SimulatedKafka, loads: Mapping[str, float], taken_at: float) -> ReplicasSnapshot:
@@ -86,10 +128,27 @@ class ServedCluster:
         Text of the section `[serve]`, and what follows it.
     balanced
         Whether the placement is even from the beginning.
+    measured
+        Whether the lake holds samples of the brokers too, so that effects are measured.
+
+    Attributes
+    ----------
+    lie
+        By broker, the factor by which telemetry shows the load of the partitions that it leads; 1 elsewhere.
     """
 
-    def __init__(self, folder: Path, settings: str, *, speed: float = 4.0, balanced: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: str,
+        *,
+        speed: float = 4.0,
+        balanced: bool = True,
+        measured: bool = False,
+    ) -> None:
         self.folder = folder
+        self.measured = measured
+        self.lie: dict[int, float] = {}
         self.cluster = cluster_of(6, racks=3, copy_bytes_per_second=20e6)
         self.loads: dict[str, float] = {}
         for number in range(24):
@@ -128,16 +187,36 @@ class ServedCluster:
         self.server.__exit__(kind, error, trace)
 
     def _publish(self) -> None:
-        name = Lake(self.lake, BALANCERS["replicas"].pipeline()).snapshot_folder(self.cluster.cluster_id).name
-        folder = self.lake / "snapshots" / name
+        lake = Lake(self.lake, BALANCERS["replicas"].pipeline())
+        folder = self.lake / "snapshots" / lake.snapshot_folder(self.cluster.cluster_id).name
         folder.mkdir(parents=True, exist_ok=True)
+        manifest = Manifest()
         while not self._over.is_set():
             if self.publishing:
                 now = time.time()
-                found = self.server.do(partial(snapshot_of, loads=self.loads, taken_at=now))
                 at = datetime.datetime.fromtimestamp(now, datetime.UTC)
+                found = self.server.do(partial(self._shown, taken_at=now))
+                if self.measured:
+                    manifest = self._add_samples(lake, manifest, found, at)
                 write_snapshot(found, folder / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}")
             self._over.wait(1.0)
+
+    def _shown(self, cluster: SimulatedKafka, taken_at: float) -> ReplicasSnapshot:
+        factors = {one.name.topic: self.lie.get(one.leader or 0, 1.0) for one in cluster.partitions.values()}
+        loads = {topic: load * factors[topic] for topic, load in self.loads.items()}
+        return snapshot_of(cluster, loads, taken_at)
+
+    def _add_samples(
+        self, lake: Lake, manifest: Manifest, found: ReplicasSnapshot, at: datetime.datetime
+    ) -> Manifest:
+        instant = microseconds(at)
+        path = f"imbalance/{instant}"
+        schema = arrow_schema(lake.balancer.tables["imbalance"])
+        rows = pyarrow.Table.from_pylist(imbalance_rows(found, at), schema=schema)
+        write_rows(lake.tables / path / "rows.parquet", rows)
+        entry = ManifestEntry(path, instant, instant + 1, instant, instant)
+        entries = (*manifest.tables.get("imbalance", ()), entry)
+        return publish_manifest(lake.tables, replace(manifest, tables={"imbalance": entries}))
 
     def kill_broker(self, number: int) -> None:
         """The process of a broker is gone at once."""

@@ -227,6 +227,7 @@ class _Turn:
             )
             return
         if not plan.moves:
+            self._drop_undo()
             self._give_up(f"the plan has no moves: {plan.problems or 'every goal holds'}", "nothing to do")
             return
         to = mode(self.state, self.policy, work.trigger)
@@ -250,25 +251,35 @@ class _Turn:
         """End the work without an execution; its trigger waits before it fires again."""
         work = self.state.work
         assert work is not None
-        self._pause_trigger(work.trigger, reason)
         if alert:
             self.decisions.append(Notify(reason=reason, key=f"refused-{work.trigger.value}"))
         self.decisions.append(Refuse(reason=reason, remedy=remedy))
-        self._drop_undo(work)
+        self._pause_trigger(work.trigger, reason)
         self._set(work=None)
 
-    def _drop_undo(self, work: Work) -> None:
-        if work.trigger is Trigger.UNDO:
-            self._set(undo=self.state.undo[1:])
+    def _drop_undo(self) -> None:
+        """End the undo that is under way, if one is, whatever became of it."""
+        if self.state.work is not None and self.state.work.trigger is Trigger.UNDO:
+            others = {one: retry for one, retry in self.state.retries.items() if one is not Trigger.UNDO}
+            self._set(undo=self.state.undo[1:], retries=others)
 
     def _pause_trigger(self, trigger: Trigger, reason: str) -> None:
-        """Let a trigger wait, longer each time; requests and undos are single, and do not fire again."""
-        if trigger in (Trigger.REQUEST, Trigger.UNDO):
+        """Let a trigger wait, longer each time; a request is single, and does not fire again.
+
+        An undo is tried again too, until its pause would be longer than the longest.
+        """
+        is_undo = trigger is Trigger.UNDO
+        execution = dict(self.state.work.settings).get("undo") if is_undo and self.state.work else None
+        if trigger is Trigger.REQUEST or (is_undo and execution not in self.state.undo):
             return
-        before = self.state.retries.get(trigger)
-        seconds = self.policy.retry_seconds
-        if before is not None:
-            seconds = min(2 * before.seconds, self.policy.max_retry_seconds)
+        before, longest = self.state.retries.get(trigger), self.policy.max_retry_seconds
+        seconds = self.policy.retry_seconds if before is None else 2 * before.seconds
+        if is_undo and seconds > longest:
+            text = f"execution {execution} is not undone, and not tried again: {reason}"
+            self.decisions.append(Notify(reason=text, key=f"undo-{execution}"))
+            self._drop_undo()
+            return
+        seconds = min(seconds, longest)
         retry = Retry(self.now + seconds, seconds, f"again after {duration_text(seconds)}: {reason}")
         self._set(retries={**self.state.retries, trigger: retry})
 
@@ -301,13 +312,15 @@ class _Turn:
             self._refuse_digest(digest)
             return
         reason = f"rejected by {by}" + (f": {note}" if note else "")
+        self._drop_undo()
         self._pause_trigger(work.trigger, reason)
         self._withdraw(work, reason)
 
     def _withdraw(self, work: Work, reason: str) -> None:
         assert work.plan is not None
         self.decisions.append(Withdraw(reason=reason, digest=work.plan.digest))
-        self._drop_undo(work)
+        if work.trigger is Trigger.UNDO:
+            self._pause_trigger(work.trigger, reason)
         self._set(work=None)
 
     def _ended(self, event: ExecutionEnded) -> None:
@@ -329,7 +342,7 @@ class _Turn:
             self._work(stage=Stage.STOPPED if by_service else Stage.HELD, execution=execution)
             return
         self._set(last_execution_at=self.now, drift_since=None, broken_snapshots=0, forecast_snapshots=0)
-        self._drop_undo(work)
+        self._drop_undo()
         if not event.bytes and not event.leader_moves:
             cause = event.reason or event.outcome.value
             reason = f"execution {execution} is not measured: nothing was moved ({cause})"

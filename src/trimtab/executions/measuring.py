@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from trimtab.balancers import Balancer
 from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.systems import spark_settings
 from trimtab.decide.events import Effect as Effect
+from trimtab.decide.loads import PlacementLoad, effect_of
 from trimtab.executions import (
     AnyPlan,
     AnyReceipt,
@@ -40,6 +42,7 @@ from trimtab_common.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
     from trimtab.model.goals import GoalViolation
+    from trimtab.model.load import ImbalanceSummary
     from trimtab.report.measured import MeasuredLoad
 
 NOTHING_BEFORE = "there is nothing to compare with; let `trimtab collect` run before the next plan"
@@ -59,17 +62,27 @@ class Measurement:
         The execution as the journal lists it.
     comparison
         Figures before, predicted and after, and the judgement by resource.
+    counterfactual
+        The effect and its figures by the load of now alone, without and with the moves; None where the moves
+        cannot be taken back.
     """
 
     execution: ExecutionSummary
     balancer: Balancer
     receipt: AnyReceipt
     comparison: MeasurementComparison
+    counterfactual: tuple[Effect, str] | None = None
 
     @property
     def effect(self) -> Effect:
-        """The effect; trust it only where `is_comparable` holds."""
+        """The effect; trust one that is not `worse` only where `is_comparable` holds.
+
+        Samples from before the execution can be as wrong as the plan that was made of them. The load of now
+        is not: an execution that made it less even is worse, whatever was measured before.
+        """
         verdict = self.comparison.outcome
+        if self.counterfactual is not None and self.counterfactual[0] is Effect.WORSE:
+            return Effect.WORSE
         return Effect.WORSE if verdict.worse else Effect.HELPED if verdict.improved else Effect.NOTHING
 
     @property
@@ -136,7 +149,10 @@ def measure(
     ) as lake:
         after = _after(entry, balancer, lake, ticks, period, fresh=fresh)
         comparison = _compared(balancer, plan, context, lake, before, after, period)
-    return Measurement(entry, balancer, receipt, comparison)
+        counterfactual = None
+        if period[1] is None:
+            counterfactual = _counterfactual(balancer, plan, receipt, lake, comparison)
+    return Measurement(entry, balancer, receipt, comparison, counterfactual)
 
 
 @contextmanager
@@ -253,6 +269,29 @@ def _compared(
             planned = goal_status(newest[1], usual).violations
     goals, idle = plan_goals(plan.settings, usual, after)
     return MeasurementComparison(before, after, plan.predicted.after, goals, idle, planned)
+
+
+def _counterfactual(
+    balancer: Balancer, plan: AnyPlan, receipt: AnyReceipt, lake: Location, comparison: MeasurementComparison
+) -> tuple[Effect, str] | None:
+    """The load of the newest snapshot with the moves and without them, by the plan that undoes them."""
+    newest = newest_of(balancer, lake, plan.snapshot.cluster)()
+    empties = any(plan.settings.get(name) for name in ("drain", "demote"))
+    if balancer.undo is None or newest is None or newest[0] < receipt.ended_at or empties:
+        return None  # a broker that was emptied on purpose is less even, and shall be
+    back = balancer.undo()(plan, receipt, newest[1])
+    if not back.moves:
+        return None
+    goals, idle = comparison.goals, comparison.idle
+
+    def load_of(measured: ImbalanceSummary) -> PlacementLoad:
+        asked = [name for name, epsilon in goals.epsilon.items() if isfinite(epsilon) and name not in idle]
+        return PlacementLoad(
+            max((measured.worst_deviation.get(name, 0.0) for name in asked), default=0.0),
+            max(measured.peak_usage.values(), default=0.0),
+        )
+
+    return effect_of(load_of(back.predicted.after), load_of(back.predicted.before))
 
 
 def _instant(at: float) -> datetime.datetime:

@@ -45,6 +45,7 @@ from trimtab_common.errors import TrimtabError
 from trimtab_common.settings import Settings
 
 if TYPE_CHECKING:
+    from trimtab.executions.measuring import Measurement
     from trimtab.model.documents import AnyReceipt
 
 LOG = logging.getLogger("trimtab.serve")
@@ -515,7 +516,7 @@ class Target:
 
     def _measure(self, execution: int) -> None:
         """Measure until there are samples under a comparable load; `decide` gives up in the end."""
-        from trimtab.executions.measuring import measure
+        from trimtab.executions.measuring import Effect, measure
 
         while self._is_measuring(execution):
             try:
@@ -529,15 +530,8 @@ class Target:
                     error,
                 )
             else:
-                if found.is_comparable:
-                    verdict = found.comparison.outcome
-                    parts = [
-                        ("more even", verdict.improved),
-                        ("worse", verdict.worse),
-                        ("goal missed", verdict.unmet),
-                    ]
-                    text = "; ".join(f"{label}: {', '.join(names)}" for label, names in parts if names)
-                    self.handle(ev.EffectMeasured(execution, found.effect, text or "as even as before"))
+                if found.is_comparable or found.effect is Effect.WORSE:
+                    self.handle(ev.EffectMeasured(execution, found.effect, _effect_text(found)))
                     return
             self._context.sleep(min(self._context.serve.interval_seconds, 60.0) / 2)
 
@@ -723,6 +717,16 @@ def _lost_requests(before: State, after: State) -> list[str]:
     # A plan that was on offer or in execution has its own end.
     is_done = before.work is not None and before.work.plan is not None
     return [] if is_done else sorted(stored_plans(before) - stored_plans(after))
+
+
+def _effect_text(found: Measurement) -> str:
+    """What the measurement shows, as text for people."""
+    verdict = found.comparison.outcome
+    parts = [("more even", verdict.improved), ("worse", verdict.worse), ("goal missed", verdict.unmet)]
+    texts = [f"{label}: {', '.join(names)}" for label, names in parts if names]
+    if found.counterfactual is not None:
+        texts.append(found.counterfactual[1])
+    return "; ".join(texts) or "as even as before"
 
 
 def _spent(receipt: AnyReceipt) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import TypeVar
 
+import pytest
+
 from trimtab.decide.events import (
     Approved,
     BrokenLimit,
@@ -22,6 +24,7 @@ from trimtab.decide.events import (
     Observed,
     Outcome,
     Paused,
+    PlanFailed,
     PlanMade,
     PlanRequested,
     PlanSummary,
@@ -468,6 +471,66 @@ def test_a_worse_effect_is_undone_and_the_trigger_asks_from_then_on() -> None:
     assert service.one(Propose).ask
     assert service.state.work is not None
     assert service.state.work.stage is Stage.PROPOSED
+
+
+@pytest.mark.parametrize("failure", ["plan", "execution", "changed", "incomplete"])
+def test_an_undo_that_fails_once_is_tried_again(failure: str) -> None:
+    """After the pause of a trigger; the cause may have passed."""
+    service = Service()
+    service.observe(deviation=0.31, times=100)
+    service.run(1, Effect.WORSE)
+    assert service.one(MakePlan).trigger is Trigger.UNDO
+    if failure == "plan":
+        service.send(PlanFailed("the lake does not answer"))
+    elif failure == "incomplete":
+        service.send(PlanMade(replace(PLAN, verdict=Verdict.INCOMPLETE)))
+    elif failure == "execution":
+        service.send(PlanMade(PLAN))
+        service.send(ExecutionEnded(None, Outcome.REFUSED, reason="another trimtab acts there"))
+    else:
+        service.send(Paused("ada", "release", None))
+        service.send(PlanMade(PLAN))
+        service.observe(conflict="t-0 is on 1, 2")
+        assert service.one(Withdraw).digest == PLAN.digest
+        service.send(Paused("ada", "it ends by itself", service.now + 1))
+    assert not any(isinstance(one, MakePlan) for one in service.decisions)
+    assert 1 in service.state.undo
+    service.observe(times=12)
+    assert service.one(MakePlan).settings == (("undo", 1),)
+    service.run(2)
+    assert service.state.undo == ()
+    assert Trigger.UNDO not in service.state.retries
+
+
+def test_an_undo_that_keeps_failing_ends_with_a_notification() -> None:
+    """Its pauses double: 1, 2, 4, 8 and 16 hours; the next would be longer than a day."""
+    service = Service()
+    service.observe(deviation=0.31, times=100)
+    service.run(1, Effect.WORSE)
+    for _ in range(5):
+        service.send(PlanFailed("the lake does not answer"))
+        service.observe(times=200)
+        assert len(service.state.undo) == 1
+    service.send(PlanFailed("the lake does not answer"))
+    assert not service.state.undo
+    assert service.one(Notify).key == "undo-1"
+    assert "not undone" in service.one(Notify).reason
+
+
+def test_a_rejected_undo_and_one_without_moves_are_not_tried_again() -> None:
+    """A person has said no; nothing is left to undo."""
+    for answer in "reject", "nothing":
+        service = Service()
+        service.observe(deviation=0.31, times=100)
+        service.run(1, Effect.WORSE)
+        if answer == "reject":
+            service.send(Paused("ada", "release", None))
+            service.send(PlanMade(PLAN))
+            service.send(Rejected(PLAN.digest, "ada", "we keep it"))
+        else:
+            service.send(PlanMade(replace(PLAN, verdict=Verdict.BALANCED, moves=0)))
+        assert service.state.undo == ()
+        assert Trigger.UNDO not in service.state.retries
 
 
 def test_two_worse_effects_in_a_day_pause_the_service() -> None:

@@ -272,7 +272,9 @@ def _add(
             moves=orders[ReplicaMoveKind.REPLICA],
         )
         if leads:
-            add(ReplicaStepKind.LEAD, StepPhase.SETTLE, before=after, after=after, leader=leader)
+            # A new replica can lead only after its copy; else the role was handed over before, or stays.
+            late = orders[ReplicaMoveKind.LEADER] if leader not in placement.replicas else ()
+            add(ReplicaStepKind.LEAD, StepPhase.SETTLE, before=after, after=after, leader=leader, moves=late)
     final = {m.target: m.target_dir for m in moves if m.kind is ReplicaMoveKind.LOG_DIR and m.target_dir}
     for broker, path in final.items():
         if broker not in placement.replicas or broker not in after:

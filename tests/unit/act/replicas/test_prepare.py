@@ -13,7 +13,7 @@ from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.state import ReplicaStep, ReplicaStepKind, StepPhase
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
-from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
+from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 
 
 @pytest.fixture
@@ -219,3 +219,16 @@ def test_fewer_replicas_than_a_topic_needs_in_sync_are_refused(cluster: FakeClus
     cluster.add("u", 0, [1, 2, 3])
     assert prepare(EXECUTOR, cluster, plan_of(("u", 0, (1, 2, 3), (1, 2)))).steps
     assert prepare(EXECUTOR, cluster, plan_of(("t", 1, (1, 3), (4, 3)))).steps
+
+
+def test_a_leader_move_after_a_copy_belongs_to_the_election_after_it() -> None:
+    """The plan that undoes the execution knows by this that the leader moved."""
+    cluster = FakeCluster()
+    cluster.add("t", 0, [1, 2])
+    copied = plan_of(("t", 0, (1, 2), (1, 3)))
+    leads = replace(copied.moves[0], order=2, kind=ReplicaMoveKind.LEADER, source=1, target=3, bytes=0)
+    plan = replace(
+        copied, moves=(*copied.moves, leads), assignments=(ReplicaAssignment("t", 0, (1, 2), (3, 1), 3),)
+    )
+    steps = prepare(EXECUTOR, cluster, plan).steps
+    assert [(str(step.kind), step.moves) for step in steps] == [("copy", (1,)), ("lead", (2,))]
