@@ -161,7 +161,10 @@ class ServedCluster:
         self.settings = folder / "trimtab.toml"
         self.section = settings
         self.publishing = True
+        self.token = ""
+        """Token of calls; empty for none."""
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports: dict[str, int] = {}
         self._begins: dict[str, int] = {}
         self._over = threading.Event()
         self._publisher = threading.Thread(target=self._publish, name="publisher", daemon=True)
@@ -229,7 +232,7 @@ class ServedCluster:
     # ------------------------------------------------------------ instances
 
     def start(self, name: str, *, elsewhere: bool = False) -> None:
-        """Start an instance of the service with a state folder of its own.
+        """Start an instance of the service with a state folder and a port of its own.
 
         Parameters
         ----------
@@ -246,7 +249,7 @@ class ServedCluster:
                 sys.executable, "-m", "trimtab", "serve", "--settings", str(self.settings),
                 "--lake", str(self.lake), "--set", f'serve.instance="{name}"',
                 "--set", f'clusters.sim.client_id="{name}"',
-                "--listen", f"127.0.0.1:{free_port()}",
+                "--listen", f"127.0.0.1:{self._ports.setdefault(name, free_port())}",
             ],
             start_new_session=True,
             env={**os.environ, "TRIMTAB_STATE": str(self.folder / name), "PYTHONPATH": ":".join(paths)},
@@ -281,9 +284,10 @@ class ServedCluster:
             If the status is 400 or more.
         """
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.url(name)}{path}", data, {"Content-Type": "application/json"}, method=method
-        )
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(f"{self.url(name)}{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
             content = answer.read()
         return json.loads(content) if "json" in answer.headers.get("Content-Type", "") else content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,11 +31,12 @@ def chromium() -> str | None:
 
 
 class Page:
-    """One page; what went wrong on it is in `errors`."""
+    """One page; what went wrong on it is in `errors`, the address of each request in `requests`."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._numbers = socket, itertools.count(1)
         self.errors: list[str] = []
+        self.requests: list[str] = []
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol, and its answer."""
@@ -44,6 +46,8 @@ class Page:
             told = await self._socket.receive_json(timeout=PATIENCE_SECONDS)
             if told.get("method") == "Runtime.exceptionThrown":
                 self.errors.append(str(told["params"]["exceptionDetails"]))
+            if told.get("method") == "Network.requestWillBeSent":
+                self.requests.append(str(told["params"]["request"]["url"]))
             if told.get("id") == number:
                 assert "error" not in told, told
                 found: dict[str, Any] = told["result"]
@@ -60,6 +64,38 @@ class Page:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not await self.value(expression):
                 await asyncio.sleep(0.05)
+
+    async def promised(self, expression: str) -> Any:
+        """The value of a promise."""
+        told = await self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    async def loaded(self) -> None:
+        """Wait until the page and its scripts are there."""
+        await self.until("document.readyState == 'complete' && !!document.querySelector('h1')")
+
+    async def visit(self, url: str) -> None:
+        """Open an address and wait for the page."""
+        await self.call("Page.navigate", url=url)
+        await self.loaded()
+
+    async def follow(self, click: str, until: str) -> None:
+        """Click an element and wait for the page that answers."""
+        await self.value(f"document.querySelector({json.dumps(click)}).click()")
+        await self.until(f"document.readyState == 'complete' && ({until})")
+
+    async def size(self, width: int, height: int = 860) -> None:
+        """Set the size of the window in pixels."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
 
     async def scheme(self, name: str) -> None:
         """Ask for light or dark."""
@@ -95,6 +131,7 @@ async def page(url: str, folder: Path) -> AsyncIterator[Page]:
             async with session.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                 found = Page(socket)
                 await found.call("Runtime.enable")
+                await found.call("Network.enable")
                 await found.call("Page.navigate", url=url)
                 yield found
     finally:

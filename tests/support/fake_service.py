@@ -64,6 +64,9 @@ PLAN_SETTINGS: dict[str, type | tuple[type, ...]] = {
 }
 """Settings of a what-if plan, with the types that are accepted."""
 GIGABYTE = 10**9
+KIBIBYTE = 2**10
+CAPACITY = 2.0**30
+"""Of each broker and resource."""
 STEPS = 12
 MOVES = 14
 
@@ -217,6 +220,10 @@ class FakeService:
             *(f"  move live-{i:02}-0 from broker 2 to broker {3 + i % 4}" for i in range(shown)),
         ]
         return "\n".join(lines) + "\n"
+
+    def plan_brokers(self, digest: str) -> Sequence[BrokerStatus]:
+        plan = self.plan(digest)
+        return _brokers(self._status(plan.cluster, plan.balancer), is_even=True)
 
     def executions(self, cluster: str | None = None, limit: int = 50) -> Sequence[ExecutionRecord]:
         with self._lock:
@@ -600,14 +607,15 @@ def _target(cluster: str, balancer: str, now: float, is_leader: bool, uneven: bo
     )
 
 
-def _brokers(status: TargetStatus) -> tuple[BrokerStatus, ...]:
+def _brokers(status: TargetStatus, is_even: bool = False) -> tuple[BrokerStatus, ...]:
+    """Six brokers; broker 2 carries most, unless they are even."""
     found = []
     for number in range(1, 7):
-        share = 1.0 if number == 2 else 0.8
+        share = 1.0 if number == 2 and not is_even else 0.8
         is_online = str(number) not in status.lost_brokers
         usage = tuple(share * (one.peak or 0) if is_online else None for one in status.resources)
         deviation = tuple(
-            (one.deviation or 0) * (1 if number == 2 else -0.2) if is_online else None
+            (one.deviation or 0) * (0 if is_even else 1 if number == 2 else -0.2) if is_online else None
             for one in status.resources
         )
         found.append(
@@ -620,6 +628,10 @@ def _brokers(status: TargetStatus) -> tuple[BrokerStatus, ...]:
                 bytes_stored=number * 100.0 * GIGABYTE if is_online else None,
                 usage=usage,
                 deviation=deviation,
+                host=f"h{number}",
+                load=tuple(None if one is None else one * CAPACITY for one in usage),
+                capacity=(CAPACITY,) * len(usage),
+                figures={"leader_network_in": 3 * KIBIBYTE, "follower_network_in": 6 * KIBIBYTE},
             )
         )
     return tuple(found)

@@ -47,6 +47,10 @@ def imbalance_rows(
                 "measured": complete,
                 "mean": total / number if complete else None,
                 "sigma": sigma,
+                "worst_deviation": max(
+                    (abs(one * number - 1) for one in shares.values() if one is not None), default=None
+                ),
+                "peak_usage": max(known.values()) if complete and limited else None,
                 "traffic_collapse": collapse,
                 "by_broker": [
                     {
@@ -113,6 +117,8 @@ def _schema(name: str) -> pa.Schema:
             ("measured", pa.bool_()),
             ("mean", pa.float64()),
             ("sigma", pa.float64()),
+            ("worst_deviation", pa.float64()),
+            ("peak_usage", pa.float64()),
             ("traffic_collapse", pa.bool_()),
             ("by_broker", BY_BROKER),
         ]

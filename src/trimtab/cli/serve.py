@@ -69,4 +69,5 @@ def _application(service: Service) -> Starlette:
     routes = [*page_routes(service), metrics_route(service)]
     if service.settings.cruise_control:
         routes += cruise_control_routes(service)
-    return create_app(service, routes, error_page(service))
+    session_file = state_folder() / "serve" / "sessions.json"
+    return create_app(service, routes, error_page(service), session_file=session_file)

@@ -20,10 +20,12 @@ from trimtab.report.formats import fitted, print_progress, warn
 from trimtab.report.tables import table_lines
 from trimtab.serve.client import PLAN_SECONDS, ServiceClient, path_of, read_token
 from trimtab.serve.documents import ExecutionDetail, ExecutionRecord, PlanRecord, TargetStatus
-from trimtab_common.errors import InputError
+from trimtab_common.errors import InputError, TrimtabError
 from trimtab_common.settings import SettingValue
 
 POLL_SECONDS = 1.0
+START_SECONDS = 120.0
+"""Time in which an approved plan begins, unless the service waits for a window, a budget or a person."""
 CHANGE_SECONDS = 15.0
 """Time in which the service begins to carry out a request that it has accepted."""
 COMPLETE = frozenset({"balanced", "improved"})
@@ -86,6 +88,8 @@ def _target_text(one: TargetStatus) -> str:
     lines += table_lines(cells, "lrrlrlr") if one.resources else []
     until = f" Next look: {clock_text(one.waiting.until)}." if one.waiting.until is not None else ""
     lines.append(f"  waits: {one.waiting.reason}{until}")
+    if one.waiting.remedy:
+        lines.append(f"  remedy: {one.waiting.remedy}")
     if one.pause is not None:
         lines.append(f"  paused by {one.pause.by} since {clock_text(one.pause.since)}: {one.pause.reason}")
     if one.plan is not None:
@@ -212,10 +216,13 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
             raise typer.Exit(1)
     applied = client.post(path_of("plans", held.digest, "apply"), PlanRecord)
     with_progress = ProgressLine()
+    deadline = time.monotonic() + START_SECONDS
     try:
         while applied.execution is None:
             if applied.state not in ("approved", "executing", "executed"):
                 raise InputError(f"plan {held.digest[:12]} is {applied.state}: {applied.state_reason}")
+            if time.monotonic() >= deadline:
+                raise _not_begun(client, applied)
             with_progress.show(f"{applied.state}: {applied.state_reason}")
             time.sleep(POLL_SECONDS)
             applied = client.get(path_of("plans", held.digest), PlanRecord)
@@ -226,6 +233,17 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
     finally:
         with_progress.close()
     _print_ended(ended, {"finished"}, as_json=as_json)
+
+
+def _not_begun(client: ServiceClient, plan: PlanRecord) -> TrimtabError:
+    found = client.get("clusters", list[TargetStatus])
+    waits = [one.waiting for one in found if (one.cluster, one.balancer) == (plan.cluster, plan.balancer)]
+    reason = "".join(f"; the service waits: {one.reason}" for one in waits)
+    until = "".join(f", until {clock_text(one.until)}" for one in waits if one.until is not None)
+    return TrimtabError(
+        f"plan {plan.digest[:12]} is {plan.state} and has not begun within {START_SECONDS:.0f} s{reason}"
+        f"{until}. The service begins it later by itself: see `trimtab execution list --via`"
+    )
 
 
 def _followed(

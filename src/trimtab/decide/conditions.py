@@ -7,6 +7,7 @@ from typing import NamedTuple
 from trimtab.decide.events import BrokenLimit, Observed
 from trimtab.decide.state import Retry, Spent, State, Work
 from trimtab.decide.windows import opening_at
+from trimtab.model.load import resource_name
 from trimtab.model.policy import DAY, HOUR, Mode, Policy, Trigger
 from trimtab.model.text import bytes_text, clock_text, counted, duration_text
 
@@ -142,8 +143,8 @@ def _drift(state: State, policy: Policy) -> Condition | None:
         at = max(at, state.last_execution_at + drift.rest_seconds)
     reason = (
         f"broker {observed.worst_broker} deviates {observed.worst_deviation:.0%} from the mean of "
-        f"{observed.worst_resource}, above {drift.begin:.0%} since {clock_text(state.drift_since)}; "
-        f"a plan is made after {duration_text(drift.hold_seconds)}"
+        f"{resource_name(observed.worst_resource)}, above {drift.begin:.0%} since "
+        f"{clock_text(state.drift_since)}; a plan is made after {duration_text(drift.hold_seconds)}"
     )
     settings: Settings = (
         ("epsilon", drift.end),

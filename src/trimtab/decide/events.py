@@ -278,9 +278,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait(Decision):
-    """Nothing is to be done until an event comes or `until` is reached, seconds since 1970."""
+    """Nothing is to be done until an event comes or `until` is reached, seconds since 1970.
+
+    `remedy` says what would help; empty where nothing has to.
+    """
 
     until: float
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

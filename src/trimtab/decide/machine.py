@@ -417,7 +417,7 @@ class _Turn:
         if self.state.work is None:
             obstacle = self._next_trigger()
         if obstacle is not None:
-            self._wait(obstacle.reason, obstacle.until)
+            self._wait(obstacle.reason, obstacle.until, obstacle.remedy)
         elif self.state.work is not None:
             self._wait_for_work(self.state.work)
 
@@ -594,13 +594,13 @@ class _Turn:
         }[work.stage]
         self._wait(reason, until)
 
-    def _wait(self, reason: str, until: float) -> None:
+    def _wait(self, reason: str, until: float, remedy: str = "") -> None:
         observed = self.state.observed
         if observed is not None and self.state.is_leader:
             stale = observed.taken_at + self.policy.max_snapshot_intervals * self.policy.interval_seconds
             if stale > self.now:
                 until = min(until, stale)
-        self.decisions.append(Wait(reason=reason, until=until))
+        self.decisions.append(Wait(reason=reason, until=until, remedy=remedy))
 
 
 def _precedes(first: Trigger, second: Trigger) -> bool:

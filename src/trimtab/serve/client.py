@@ -6,9 +6,9 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -30,19 +30,11 @@ class _Problem(msgspec.Struct):
     remedy: str = ""
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Redirects are followed by hand: the method has to stay, and a token must not leave TLS."""
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: urllib would turn POST into GET, and take a secret to another host."""
 
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> None:
-        """Follow none, so that the answer is an error."""
+    def redirect_request(self, *arguments: Any) -> None:
+        """Follow none."""
 
 
 def read_token(token_file: Path | None) -> str:
@@ -91,7 +83,7 @@ class ServiceClient:
         self._url = url.rstrip("/")
         self._token = token
         self._opener = urllib.request.build_opener(
-            _NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())
+            NoRedirects, urllib.request.HTTPSHandler(context=ssl.create_default_context())
         )
 
     def get(self, path: str, kind: type[T], **query: object) -> T:
@@ -134,7 +126,7 @@ class ServiceClient:
                 return found
         except urllib.error.HTTPError as error:
             leader = error.headers.get("Location", "") if error.code == 307 and follow else ""
-            if leader.startswith("https://") or (leader.startswith("http://") and url.startswith("http://")):
+            if leader and self._may_follow(leader):
                 return self._send(method, leader, content, seconds, follow=False)
             raise self._error(error) from None
         except TimeoutError:
@@ -146,6 +138,13 @@ class ServiceClient:
             raise ConnectError(
                 f"--via {self._url} cannot be reached: {reason}; start `trimtab serve`"
             ) from None
+
+    def _may_follow(self, url: str) -> bool:
+        """Whether a request may go to another address; a token stays with its host, and within TLS."""
+        old, new = urlsplit(self._url), urlsplit(url)
+        if new.scheme not in ("https", old.scheme):
+            return False
+        return not self._token or new.hostname == old.hostname
 
     def _error(self, error: urllib.error.HTTPError) -> TrimtabError:
         try:

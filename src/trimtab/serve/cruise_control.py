@@ -373,7 +373,7 @@ class _Adapter:
                 for goal in (goals if isinstance(goals, list | tuple) else ("rack", "theta", "epsilon"))
             ],
             "loadBeforeOptimization": _loads(brokers, call.detail),
-            "loadAfterOptimization": {"hosts": [], "brokers": _after(brokers, document)},
+            "loadAfterOptimization": {"hosts": [], "brokers": self._after(call, plan)},
             "version": 1,
             "trimtab": {"plan": plan.digest, "verdict": plan.verdict, "state": plan.state},
         }
@@ -388,6 +388,10 @@ class _Adapter:
                 for one in document.assignments
             ]
         return result
+
+    def _after(self, call: _Call, plan: PlanRecord) -> list[dict[str, object]]:
+        names = [one.resource for one in call.detail.status.resources]
+        return [_broker_load(one, names) for one in self._service.plan_brokers(plan.digest)]
 
     # ------------------------------------------------------------ other calls
 
@@ -667,62 +671,37 @@ def _loads(brokers: Sequence[BrokerStatus], detail: TargetDetail) -> dict[str, o
 
 
 def _broker_load(broker: BrokerStatus, resources: Sequence[str]) -> dict[str, object]:
-    used = dict(zip(resources, broker.usage, strict=False))
+    """A broker in the form of Cruise Control (`BrokerStats`): MB, KB per second, percent, cores."""
 
-    def percent(name: str) -> float:
-        value = used.get(name)
-        return UNKNOWN if value is None else 100.0 * value
+    def column(values: Sequence[float | None], name: str, unit: float) -> float:
+        value = dict(zip(resources, values, strict=False)).get(name)
+        return UNKNOWN if value is None else value / unit
 
-    rates = ("LeaderNwInRate", "FollowerNwInRate", "NwOutRate", "PnwOutRate")
-    capacities = ("DiskCapacityMB", "NetworkInCapacity", "NetworkOutCapacity", "NumCore")
-    stored = broker.bytes_stored
+    def role(name: str) -> float:
+        return broker.figures[name] / KILOBYTE if name in broker.figures else UNKNOWN
+
+    capacity, stored = broker.capacity, broker.bytes_stored
     return {
         "Broker": int(broker.name),
-        "Host": "",
+        "Host": broker.host,
         "Rack": broker.rack,
         "BrokerState": "ALIVE" if broker.is_online else "DEAD",
         "DiskMB": UNKNOWN if stored is None else stored / MEGABYTE,
-        "DiskPct": percent("disk"),
-        "CpuPct": percent("cpu"),
-        "NwInPct": percent("network_in"),
-        "NwOutPct": percent("network_out"),
+        "DiskPct": column(broker.usage, "disk", 0.01),
+        "CpuPct": column(broker.usage, "cpu", 0.01),
+        "NwInPct": column(broker.usage, "network_in", 0.01),
+        "NwOutPct": column(broker.usage, "network_out", 0.01),
         "Replicas": broker.replicas,
         "Leaders": broker.leaders,
-        **dict.fromkeys((*rates, *capacities), UNKNOWN),
+        "LeaderNwInRate": role("leader_network_in"),
+        "FollowerNwInRate": role("follower_network_in"),
+        "NwOutRate": column(broker.load, "network_out", KILOBYTE),
+        "PnwOutRate": role("potential_network_out"),
+        "DiskCapacityMB": column(capacity, "disk", MEGABYTE),
+        "NetworkInCapacity": column(capacity, "network_in", KILOBYTE),
+        "NetworkOutCapacity": column(capacity, "network_out", KILOBYTE),
+        "NumCore": column(capacity, "cpu", 1),
     }
-
-
-def _after(brokers: Sequence[BrokerStatus], plan: Any) -> list[dict[str, object]]:
-    """The brokers after all moves of a plan, as far as the plan tells: replicas, leaders, bytes stored."""
-    replicas = {int(one.name): one.replicas for one in brokers}
-    leaders = {int(one.name): one.leaders for one in brokers}
-    stored = {int(one.name): one.bytes_stored for one in brokers}
-
-    def add(numbers: dict[int, Any], broker: int | None, change: int) -> None:
-        if broker is not None and numbers.get(broker) is not None:
-            numbers[broker] += change
-
-    leader_now = {(one.topic, one.partition): one.leader_after for one in plan.assignments}
-    for move in reversed(plan.moves):
-        key, kind = (move.topic, move.partition), str(move.kind)
-        if kind in ("leader", "replica") and leader_now.get(key) == move.target:
-            leader_now[key] = move.source
-            add(leaders, move.source, -1)
-            add(leaders, move.target, 1)
-        if kind in ("replica", "add"):
-            add(replicas, move.target, 1)
-            add(stored, move.target, move.bytes)
-        if kind in ("replica", "drop"):
-            add(replicas, move.source, -1)
-            add(stored, move.source, -move.bytes)
-    rows = []
-    for one in brokers:
-        number, bytes_stored = int(one.name), stored[int(one.name)]
-        row = _broker_load(one, ())
-        row |= {"Replicas": replicas[number], "Leaders": leaders[number]}
-        row["DiskMB"] = UNKNOWN if bytes_stored is None else bytes_stored / MEGABYTE
-        rows.append(row)
-    return rows
 
 
 def _cluster_state(call: _Call) -> dict[str, object]:

@@ -9,10 +9,14 @@ from msgspec import Struct
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """Why nothing happens now, and when the service looks again; `until` is None for the next event."""
+    """Why nothing happens now, and when the service looks again; `until` is None for the next event.
+
+    `remedy` says what would help; empty where nothing has to.
+    """
 
     reason: str
     until: float | None
+    remedy: str = ""
 
 
 class ResourceStatus(Struct, frozen=True, kw_only=True):
@@ -40,7 +44,18 @@ class ResourceStatus(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """One broker; usage and deviation are in the order of `TargetStatus.resources`."""
+    """One broker; usage and deviation are in the order of `TargetStatus.resources`.
+
+    The deviation is below 0 where the broker carries less than the mean.
+
+    Attributes
+    ----------
+    load, capacity
+        In the same order, in the units of the balancer: cores, bytes, bytes per second.
+    figures
+        Further ones, by name; of `replicas` `leader_network_in`, `follower_network_in` and
+        `potential_network_out`, in bytes per second.
+    """
 
     name: str
     rack: str
@@ -50,6 +65,10 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     bytes_stored: float | None
     usage: tuple[float | None, ...]
     deviation: tuple[float | None, ...]
+    host: str = ""
+    load: tuple[float | None, ...] = ()
+    capacity: tuple[float | None, ...] = ()
+    figures: dict[str, float] = {}
 
 
 class PauseStatus(Struct, frozen=True, kw_only=True):

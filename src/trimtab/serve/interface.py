@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.serve.documents import (
+    BrokerStatus,
     DecisionRecord,
     ExecutionDetail,
     ExecutionRecord,
@@ -75,6 +76,9 @@ class ServiceInterface(Protocol):
 
     def plan_text(self, digest: str, all_moves: bool = False) -> str:
         """The plan for people, as `trimtab plan` shows it."""
+
+    def plan_brokers(self, digest: str) -> Sequence[BrokerStatus]:
+        """The brokers as they are after the plan, by the newest snapshot; empty if that is not known."""
 
     def apply_plan(self, digest: str, by: str) -> PlanRecord:
         """Approve and execute a plan, within budgets and windows; the digest is the approval."""

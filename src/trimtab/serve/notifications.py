@@ -26,6 +26,7 @@ import msgspec
 from trimtab.decide.events import LASTING_CONDITIONS
 from trimtab.files.machine import Runtime
 from trimtab.files.serve_settings import NotificationTarget, ServeSettings
+from trimtab.serve.client import NoRedirects
 from trimtab.serve.documents import DecisionRecord, Finding, NotificationStatus
 from trimtab_common.errors import TrimtabError
 
@@ -326,14 +327,7 @@ def deliver_pending(
     return delivered, len(failing)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could bring the notification to another host, and urllib would turn POST into GET."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        """None: the status of the redirect becomes an error."""
-
-
-_OPENER: Final = urllib.request.build_opener(_NoRedirects)
+_OPENER: Final = urllib.request.build_opener(NoRedirects)
 _ALERTS_PATH: Final = "/api/v2/alerts"
 
 

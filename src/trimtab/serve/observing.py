@@ -106,33 +106,52 @@ def known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def broker_rows(observation: Observation) -> tuple[BrokerStatus, ...]:
-    """Every broker of a snapshot, with its load by resource."""
-    snapshot, measured = observation.snapshot, observation.snapshot.imbalance()
+def broker_rows(observation: Observation, snapshot: Any = None) -> tuple[BrokerStatus, ...]:
+    """Every broker with its load by resource.
+
+    Parameters
+    ----------
+    snapshot
+        Another placement on the same brokers; None: that of the observation.
+    """
+    snapshot = observation.snapshot if snapshot is None else snapshot
+    measured = snapshot.imbalance()
     brokers = {one.name: one for one in observation.event.brokers}
-    figures = getattr(observation.balancer.renderer(), "leaders_and_bytes", None)
-    leaders, stored = ((), ()) if figures is None else figures(snapshot)
+    find = getattr(observation.balancer.renderer(), "broker_figures", None)
+    figures: dict[str, Any] = {} if find is None else find(snapshot)
+    signed = np.copysign(measured.deviation, measured.usage - measured.mean)
+
+    def values(row: int, table: Any) -> tuple[float | None, ...]:
+        counted = zip(table[row], measured.counted[row], strict=True)
+        return tuple(known(value) if is_counted else None for value, is_counted in counted)
+
     rows = []
     for row, name in enumerate(map(str, snapshot.row_names)):
         one = brokers.get(name)
-        shown = measured.counted[row]
+        its = {figure: of[row] for figure, of in figures.items()}
         rows.append(
             BrokerStatus(
                 name=name,
                 rack="" if one is None or one.rack == name else one.rack,
                 is_online=one is not None and one.alive,
-                replicas=0 if one is None else one.replicas,
-                leaders=int(leaders[row]) if len(leaders) else 0,
-                bytes_stored=float(stored[row]) if len(stored) else None,
-                usage=tuple(
-                    known(v) if ok else None for v, ok in zip(measured.usage[row], shown, strict=True)
-                ),
-                deviation=tuple(
-                    known(v) if ok else None for v, ok in zip(measured.deviation[row], shown, strict=True)
-                ),
+                usage=values(row, measured.usage),
+                deviation=values(row, signed),
+                host=its.pop("host", ""),
+                load=tuple(map(known, its.pop("load", ()))),
+                capacity=tuple(map(known, its.pop("capacity", ()))),
+                replicas=its.pop("replicas", 0 if one is None else one.replicas),
+                leaders=its.pop("leaders", 0),
+                bytes_stored=its.pop("bytes_stored", None),
+                figures=its,
             )
         )
     return tuple(rows)
+
+
+def broker_rows_after(observation: Observation, plan: Any) -> tuple[BrokerStatus, ...]:
+    """The brokers as they are after all moves of a plan, by the load of a snapshot; empty if not known."""
+    after = getattr(observation.balancer.renderer(), "snapshot_after_plan", None)
+    return () if after is None else broker_rows(observation, after(observation.snapshot, plan))
 
 
 def largest_parts(observation: Observation) -> tuple[LargestPart, ...]:

@@ -35,9 +35,11 @@ from trimtab.files.replicated import LakeLog, WriterReplacedError
 from trimtab.files.serve_settings import SECTION, ServeSettings
 from trimtab.files.store import Location, make_folder
 from trimtab.model.errors import ActError
+from trimtab.model.load import resource_name
 from trimtab.model.policy import DAY, Trigger
 from trimtab.serve.children import Child, Children
 from trimtab.serve.documents import (
+    BrokerStatus,
     DecisionRecord,
     ExecutionDetail,
     ExecutionRecord,
@@ -61,7 +63,7 @@ from trimtab.serve.notifications import (
     outbox_rows,
     status_findings,
 )
-from trimtab.serve.observing import broker_rows, largest_parts
+from trimtab.serve.observing import broker_rows, broker_rows_after, largest_parts
 from trimtab.serve.target import STORED_PLAN, Target, TargetContext
 from trimtab_common.errors import InputError, SettingsError, TrimtabError
 from trimtab_common.settings import Overrides
@@ -389,7 +391,11 @@ class Service:
             leader=self.leader[0],
             verdict="unknown" if found is None else found.verdict,
             worst=_worst_text(found.event) if found is not None else "",
-            waiting=Waiting(reason=wait.reason, until=wait.until if isfinite(wait.until) else None),
+            waiting=Waiting(
+                reason=wait.reason,
+                until=wait.until if isfinite(wait.until) else None,
+                remedy=wait.remedy,
+            ),
             snapshot_taken_at=None if found is None else found.event.taken_at,
             snapshot_coverage=None if found is None else found.event.coverage,
             resources=() if found is None else found.resources,
@@ -409,7 +415,8 @@ class Service:
     def _last_wait(self, target: Target) -> ev.Wait:
         for record in self.journal.decisions(None, 50, target.name, target.balancer.name):
             if record.kind == "wait":
-                return ev.Wait(reason=record.reason, until=inf if record.until is None else record.until)
+                until = inf if record.until is None else record.until
+                return ev.Wait(reason=record.reason, until=until, remedy=record.remedy)
         return ev.Wait(reason="another instance decides" if self.leader[0] else target.wait.reason, until=inf)
 
     def loads(self, cluster: str, balancer: str, since: float, max_points: int) -> LoadSeries:
@@ -451,6 +458,13 @@ class Service:
         balancer = BALANCERS[record.balancer]
         plan = balancer.plan().from_bytes(Path("plan of the service"), self.plan_bytes(digest))
         return balancer.renderer().plan_text(plan, None, all_moves=all_moves)
+
+    def plan_brokers(self, digest: str) -> Sequence[BrokerStatus]:
+        """The brokers as they are after the plan, by the newest snapshot; empty if that is not known."""
+        record = self.plan(digest)
+        target = self._target(record.cluster, record.balancer)
+        plan = target.balancer.plan().from_bytes(Path("plan of the service"), self.plan_bytes(digest))
+        return () if target.observation is None else broker_rows_after(target.observation, plan)
 
     def apply_plan(self, digest: str, by: str) -> PlanRecord:
         """Approve and execute a plan, within budgets and windows."""
@@ -536,10 +550,16 @@ class Service:
         if known is not None:
             return known if effect is None else _with_effect(known, effect)
         cluster = self._cluster_of(entry)
-        state = state_of(balancer_named(entry.balancer, "execution").executor(), store, entry.id)
         target = next(
             (t for t in self._targets if t.name == cluster and t.balancer.name == entry.balancer), None
         )
+        # A follower cannot see whether the process of the deciding instance runs: it takes its word.
+        is_followed = not self.is_leader and bool(self.leader[0])
+        status = entry.status if is_followed else store.status(entry)
+        # The journal has no bytes of copies under way; the thread that runs the execution does.
+        state = None if target is None else target.running.get(entry.id)
+        if state is None or status in _FINAL_STATUSES:
+            state = state_of(balancer_named(entry.balancer, "execution").executor(), store, entry.id)
         records = state.records
         sizes = [int(getattr(one.step, "bytes", 0)) for one in records]
         copied = [
@@ -547,9 +567,6 @@ class Service:
             for one, size in zip(records, sizes, strict=True)
         ]
         throttle = getattr(state.settings, "throttle", None)
-        # A follower cannot see whether the process of the deciding instance runs: it takes its word.
-        is_followed = not self.is_leader and bool(self.leader[0])
-        status = entry.status if is_followed else store.status(entry)
         progress = target.progress.get(entry.id, "") if target is not None else ""
         if status not in (*_FINAL_STATUSES, "running"):
             progress = f"{status}: {progress}" if progress else status
@@ -675,13 +692,14 @@ def _worst_text(event: ev.Observed) -> str:
     if event.broken_limits:
         worst = event.broken_limits[0]
         return (
-            f"broker {worst.broker} uses {worst.value:.1%} of its {worst.resource}, limit {worst.limit:.0%}"
+            f"broker {worst.broker} uses {worst.value:.1%} of its {resource_name(worst.resource)}, limit "
+            f"{worst.limit:.0%}"
         )
     if not event.worst_broker:
         return ""
     return (
         f"broker {event.worst_broker} deviates {event.worst_deviation:.1%} from the mean of "
-        f"{event.worst_resource}"
+        f"{resource_name(event.worst_resource)}"
     )
 
 

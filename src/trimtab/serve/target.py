@@ -110,6 +110,10 @@ class Target:
         The newest snapshot as it was read; None before the first.
     wait
         The last decision to wait.
+    progress
+        The last line of progress of executions.
+    running
+        The states of executions that a thread of this process runs.
     """
 
     def __init__(self, cluster: Cluster, balancer: Balancer, context: TargetContext) -> None:
@@ -119,6 +123,7 @@ class Target:
         self.observe_error = ""
         self.wait = ev.Wait(reason="the first snapshot is waited for", until=inf)
         self.progress: dict[int, str] = {}
+        self.running: dict[int, Any] = {}
         self._context = context
         self._lock = threading.RLock()
         self._events: deque[tuple[ev.Event, str, tuple[PlanRecord, bytes] | None]] = deque()
@@ -392,15 +397,17 @@ class Target:
 
     def _executions(self) -> ExecutionContext:
         context = self._context.execution_context(self.cluster)
-        return replace(context, notify=self._notify)
+        # One reporter for a run: it computes rates from the states before.
+        reporter = self.balancer.renderer().progress_reporter()
+        return replace(context, notify=lambda event: self._notify(event, reporter))
 
-    def _notify(self, event: executions.ExecutionEvent) -> None:
+    def _notify(self, event: executions.ExecutionEvent, reporter: Callable[[Any], str]) -> None:
         if isinstance(event, executions.ExecutionStarted):
             self._attempts = 0
             self.handle(ev.ExecutionStarted(event.execution))
         elif isinstance(event, executions.ExecutionProgress):
-            reporter = self.balancer.renderer().progress_reporter()
             self.progress[event.execution] = reporter(event.state)
+            self.running[event.execution] = event.state
         elif isinstance(event, executions.Message):
             LOG.info("%s/%s: %s", self.name, self.balancer.name, event.text)
 
@@ -458,6 +465,7 @@ class Target:
             try:
                 yield control if may else None
             finally:
+                self.running.clear()
                 with self._lock:
                     if self._control is control:
                         self._control = None

@@ -277,6 +277,47 @@ def test_the_leader_receives_changes() -> None:
             ServiceClient(second.url).post("clusters/payments/replicas/pause", TargetStatus, body)
 
 
+@pytest.mark.parametrize(
+    ("host", "token", "is_followed"),
+    [("127.0.0.1", "operator-token", True), ("localhost", "operator-token", False), ("localhost", "", True)],
+)
+def test_a_token_stays_with_its_host(host: str, token: str, is_followed: bool, tmp_path: Path) -> None:
+    """A redirect to another host is followed without a token only; the error names the address to use."""
+    settings = ServeSettings(token_file=str(write_tokens(tmp_path / "tokens")) if token else "")
+    leader, follower = FakeService(settings), FakeService(settings, is_leader=False)
+    with served(create_app(leader)) as first, served(create_app(follower)) as second:
+        follower.leader_url = first.url.replace("127.0.0.1", host)
+        client = ServiceClient(second.url, token)
+        if is_followed:
+            client.post("clusters/payments/replicas/pause", TargetStatus, {"reason": "night"})
+        else:
+            with pytest.raises(TrimtabError, match=f"Send the request to http://{host}"):
+                client.post("clusters/payments/replicas/pause", TargetStatus, {"reason": "night"})
+        assert (leader.target("payments", "replicas").status.pause is not None) == is_followed
+
+
+def test_no_request_goes_from_https_to_http() -> None:
+    """Also without a token: bodies and answers stay within TLS."""
+    client = ServiceClient("https://trimtab.example")
+    assert not client._may_follow("http://trimtab.example/api/v1/clusters")
+    assert client._may_follow("https://other.example/api/v1/clusters")
+
+
+def test_a_plan_that_does_not_begin_is_left_to_the_service(
+    command: Command, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends with what the service waits for, and with exit code 1."""
+    monkeypatch.setattr(via, "START_SECONDS", 0.05)
+    plan = msgspec.structs.replace(service.plans()[0], state="approved", execution=None)
+    service._plans[plan.digest] = plan
+    service.apply_plan = lambda *_: plan  # type: ignore[method-assign]
+    service._idle("payments", "replicas", "outside of the maintenance windows")
+    done = command("apply", plan.digest, "--yes")
+    assert done.exit_code == 1
+    assert isinstance(done.exception, TrimtabError)
+    assert "the service waits: outside of the maintenance windows, until 2026-" in str(done.exception)
+
+
 def test_certificates_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown authority is refused; `SSL_CERT_FILE` names it."""
     authority = Authority(tmp_path)

@@ -109,12 +109,20 @@ class Service:
         self.send(EffectMeasured(execution, effect, "γ 0.3 → 0.1"))
 
 
+def test_a_wait_says_what_would_help() -> None:
+    """Without a snapshot the collector is named; where the load is even, nothing has to be done."""
+    service = Service()
+    assert "trimtab collect" in service.one(Wait).remedy
+    service.observe()
+    assert service.one(Wait).remedy == ""
+
+
 def test_drift_fires_after_four_hours_and_plans_for_the_forecast() -> None:
     """γ = 0.31 from minute 5 on; the plan is ordered at minute 245, with ε = 0.10."""
     service = Service()
     service.observe(deviation=0.31)
     wait = service.one(Wait)
-    assert "deviates 31% from the mean of cpu, above 20%" in wait.reason
+    assert "deviates 31% from the mean of CPU, above 20%" in wait.reason
     service.observe(deviation=0.31, times=100)
     assert service.now == 245 * MINUTE
     order = service.one(MakePlan)

@@ -8,13 +8,14 @@ of hours are added up hour by hour: partitions that are busy at different times 
 together, and the sum of their peaks is a load that no broker ever bears.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.goals import GoalEvaluation, IntraBrokerBalance
@@ -26,6 +27,11 @@ from trimtab.model.replicas.log_dirs import dir_goal_status
 from trimtab.model.replicas.secondary_goals import secondary_goals
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.topics import topic_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trimtab.model.replicas.plan import ReplicaAssignment
 
 NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
 """Loads of no hours to come."""
@@ -182,7 +188,7 @@ class ReplicasSnapshot:
         """Names of the rows of `imbalance().usage`: Kafka's ids of the brokers."""
         return tuple(self.brokers.id.tolist())
 
-    def with_overrides(self, settings: Mapping[str, Any]) -> "ReplicasSnapshot":
+    def with_overrides(self, settings: Mapping[str, Any]) -> ReplicasSnapshot:
         """The snapshot with the states that settings of a plan ask for: `drain` empties, `add` fills.
 
         And with what they say that hosts can carry. The dead stay dead; brokers and hosts that are not there
@@ -241,6 +247,39 @@ class ReplicasSnapshot:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
         load = self.broker_load(replicas, leader)
         return imbalance(load, self.brokers.capacity, self.brokers.in_service, RESOURCES)
+
+
+def snapshot_after(snapshot: ReplicasSnapshot, assignments: Iterable[ReplicaAssignment]) -> ReplicasSnapshot:
+    """The snapshot with the placement after a plan, all replicas in sync; log dirs are not known there.
+
+    Partitions and brokers that the snapshot does not have are left out.
+    """
+    parts, ids = snapshot.partitions, {one: at for at, one in enumerate(snapshot.brokers.id.tolist())}
+    names = zip((parts.topics[one] for one in parts.topic.tolist()), parts.number.tolist(), strict=True)
+    rows = {name: row for row, name in enumerate(names)}
+    known = [
+        one
+        for one in assignments
+        if (one.topic, one.partition) in rows and all(broker in ids for broker in one.after)
+    ]
+    width = max([parts.replicas.shape[1], *(len(one.after) for one in known)])
+    replicas = np.full((len(parts), width), NO_BROKER, dtype=parts.replicas.dtype)
+    replicas[:, : parts.replicas.shape[1]] = parts.replicas
+    leader = parts.leader.copy()
+    for one in known:
+        row = rows[one.topic, one.partition]
+        replicas[row] = NO_BROKER
+        replicas[row, : len(one.after)] = [ids[broker] for broker in one.after]
+        leader[row] = NO_BROKER if one.leader_after is None else ids[one.leader_after]
+    placed = replace(
+        parts,
+        replicas=replicas,
+        leader=leader,
+        in_sync=replicas != NO_BROKER,
+        log_dir=np.full_like(replicas, NO_BROKER),
+        held_seconds=np.zeros((0, 0)),
+    )
+    return replace(snapshot, partitions=placed)
 
 
 def with_load(snapshot: ReplicasSnapshot, load: str) -> ReplicasSnapshot:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-import numpy as np
-
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import UNDO, Prediction, goals_of, undo_problems
 from trimtab.model.replicas.plan import (
@@ -23,7 +21,7 @@ from trimtab.model.replicas.plan import (
     ReplicasReceipt,
 )
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicasSnapshot, snapshot_after
 from trimtab.plan.replicas.outcome import cost_of
 
 DISK = RESOURCES.index("disk")
@@ -133,17 +131,7 @@ class _PlacementNow:
 
     def measures_after(self, assignments: list[ReplicaAssignment]) -> ImbalanceSummary:
         """Measures of the placement with these assignments."""
-        parts = self.snapshot.partitions
-        width = max([parts.replicas.shape[1], *(len(one.after) for one in assignments)])
-        replicas = np.full((len(parts), width), NO_BROKER, dtype=parts.replicas.dtype)
-        replicas[:, : parts.replicas.shape[1]] = parts.replicas
-        leader = parts.leader.copy()
-        for one in assignments:
-            row = self.rows[one.topic, one.partition]
-            replicas[row] = NO_BROKER
-            replicas[row, : len(one.after)] = [self.ids.index(broker) for broker in one.after]
-            leader[row] = NO_BROKER if one.leader_after is None else self.ids.index(one.leader_after)
-        return self.snapshot.imbalance(replicas, leader).measures()
+        return snapshot_after(self.snapshot, assignments).imbalance().measures()
 
 
 def _partition_undone(

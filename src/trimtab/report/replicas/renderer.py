@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,13 @@ import numpy as np
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind, ReplicasReceipt
 from trimtab.model.replicas.settings import DISK, LOADS, RESOURCES
-from trimtab.model.replicas.snapshot import NO_BROKER, ReplicaBrokerState, ReplicasSnapshot, with_load
+from trimtab.model.replicas.snapshot import (
+    NO_BROKER,
+    ReplicaBrokerState,
+    ReplicasSnapshot,
+    snapshot_after,
+    with_load,
+)
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.plan_text import (
     bound_text,
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.load_check import ReplicasForecast, ReplicasProgress
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
-    from trimtab.model.load import FloatArray, IntArray
+    from trimtab.model.load import FloatArray
     from trimtab.model.replicas.plan import ReplicaOutcome
     from trimtab.systems.kafka.status import KafkaStatus
 
@@ -488,11 +494,38 @@ def status_document(status: KafkaStatus) -> dict[str, object]:
     return live_status_document(status, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))
 
 
-def leaders_and_bytes(snapshot: ReplicasSnapshot) -> tuple[IntArray, FloatArray]:
-    """Number of leaders, and stored bytes, of each broker; shape (brokers,)."""
-    leader = snapshot.partitions.leader
-    leads = np.bincount(leader[leader != NO_BROKER], minlength=len(snapshot.brokers))
-    return leads.astype(np.int32), snapshot.broker_load()[:, DISK]
+def broker_figures(snapshot: ReplicasSnapshot) -> dict[str, Sequence[Any]]:
+    """Figures of each broker: host, load and capacity by resource, numbers, bytes per second by role.
+
+    `potential_network_out` is what the broker would send if it led all partitions that it holds.
+    """
+    parts, brokers = snapshot.partitions, len(snapshot.brokers)
+    rows, columns = np.nonzero(parts.replicas != NO_BROKER)
+    holder = parts.replicas[rows, columns]
+    leads = holder == parts.leader[rows]
+
+    def total(chosen: np.ndarray, load: FloatArray, resource: str) -> list[float]:
+        weights = load[rows[chosen], RESOURCES.index(resource)]
+        found: list[float] = np.bincount(holder[chosen], weights, minlength=brokers).tolist()
+        return found
+
+    load = snapshot.broker_load()
+    return {
+        "host": snapshot.brokers.host,
+        "load": load.tolist(),
+        "capacity": snapshot.brokers.capacity.tolist(),
+        "replicas": np.bincount(holder, minlength=brokers).tolist(),
+        "leaders": np.bincount(holder[leads], minlength=brokers).tolist(),
+        "bytes_stored": load[:, DISK].tolist(),
+        "leader_network_in": total(leads, parts.leader_load, "network_in"),
+        "follower_network_in": total(~leads, parts.follower_load, "network_in"),
+        "potential_network_out": total(np.ones_like(leads), parts.leader_load, "network_out"),
+    }
+
+
+def snapshot_after_plan(snapshot: ReplicasSnapshot, plan: Plan) -> ReplicasSnapshot:
+    """The snapshot with the placement after all moves of a plan."""
+    return snapshot_after(snapshot, plan.assignments)
 
 
 def largest(

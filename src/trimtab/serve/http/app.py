@@ -22,6 +22,7 @@ from trimtab_common.errors import TrimtabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
@@ -35,6 +36,7 @@ def create_app(
     error_page: Callable[[Request, Problem], Response | None] | None = None,
     operations: Sequence[Operation] = OPERATIONS,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    session_file: Path | None = None,
 ) -> Starlette:
     """The application.
 
@@ -51,6 +53,8 @@ def create_app(
         The table of the API.
     heartbeat_seconds
         Time between two comments in a stream of events.
+    session_file
+        Keeps the logins of browsers over a restart; None: they end with the process.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def create_app(
     SettingsError
         If the token file cannot be read or has a wrong line.
     """
-    access = Access(service.settings)
+    access = Access(service.settings, session_file)
 
     def report(request: Request, error: Exception) -> Response:
         document, headers = problem_of(error, request)

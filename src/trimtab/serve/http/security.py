@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from trimtab.serve.http.problems import AccessError
-from trimtab_common.errors import SettingsError
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_common.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,14 +197,65 @@ def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-class Access:
-    """Finds the user of a request, and keeps the sessions of browsers, which end with the process."""
+class Sessions:
+    """Sessions of browsers, by the SHA-256 of their cookies: that of the token, and when they end.
 
-    def __init__(self, settings: ServeSettings) -> None:
+    Parameters
+    ----------
+    path
+        A file that keeps them over a restart; None: they end with the process.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, float]] = {}
+        if path is not None and path.exists():
+            try:
+                self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[str, float]])
+            except (OSError, msgspec.DecodeError) as error:
+                LOG.warning("%s cannot be read, so users log in again: %s", path, error)
+
+    def token_of(self, session: str) -> str:
+        """SHA-256 of the token with which a session began; empty where there is no such session."""
+        with self._lock:
+            digest, end = self._known.get(token_digest(session), ("", 0.0))
+        return digest if time.time() < end else ""
+
+    def begin(self, token: str) -> str:
+        """The cookie's value of a new session."""
+        session, now = secrets.token_urlsafe(32), time.time()
+        with self._lock:
+            self._known = {key: one for key, one in self._known.items() if one[1] > now}
+            while len(self._known) >= MAX_SESSIONS:
+                del self._known[next(iter(self._known))]
+            self._known[token_digest(session)] = (token_digest(token), now + SESSION_SECONDS)
+            self._write()
+        return session
+
+    def end(self, session: str) -> None:
+        """Forget a session."""
+        with self._lock:
+            if self._known.pop(token_digest(session), None) is not None:
+                self._write()
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        try:
+            write_atomically(self._path, msgspec.json.encode(self._known))
+            self._path.chmod(0o600)
+        except (OSError, InputError) as error:
+            LOG.warning("sessions are not stored and end with this process: %s", error)
+
+
+class Access:
+    """Finds the user of a request."""
+
+    def __init__(self, settings: ServeSettings, session_file: Path | None = None) -> None:
         self._proxies = frozenset(settings.trusted_proxies)
         self._tokens = Tokens(settings.token_file) if settings.token_file else None
-        self._sessions: dict[str, tuple[str, float]] = {}
-        self._lock = threading.Lock()
+        self._sessions = Sessions(session_file)
         public = urlsplit(settings.public_url)
         listened = settings.listen.rpartition(":")[0].strip("[]")
         self._hosts = {"localhost", listened, (public.hostname or "").lower()} - {""}
@@ -245,26 +298,15 @@ class Access:
         return self._tokens.user(token_digest(token)) if self._tokens else None
 
     def _user_of_session(self, session: str) -> User | None:
-        with self._lock:
-            digest, end = self._sessions.get(token_digest(session), ("", 0.0))
-        return self._tokens.user(digest) if self._tokens and time.monotonic() < end else None
+        return self._tokens.user(self._sessions.token_of(session)) if self._tokens else None
 
     def begin_session(self, token: str) -> str | None:
         """The cookie's value for a valid token, else None."""
-        if self._user_of_token(token) is None:
-            return None
-        session, now = secrets.token_urlsafe(32), time.monotonic()
-        with self._lock:
-            self._sessions = {key: one for key, one in self._sessions.items() if one[1] > now}
-            while len(self._sessions) >= MAX_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
-            self._sessions[token_digest(session)] = (token_digest(token), now + SESSION_SECONDS)
-        return session
+        return None if self._user_of_token(token) is None else self._sessions.begin(token)
 
     def end_session(self, request: Request) -> None:
         """Forget the session of a request."""
-        with self._lock:
-            self._sessions.pop(token_digest(request.cookies.get(COOKIE, "")), None)
+        self._sessions.end(request.cookies.get(COOKIE, ""))
 
     def check_source(self, request: Request) -> None:
         """Refuse requests that another site has made a browser send.

@@ -106,6 +106,11 @@ def modes_text(modes: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(mode, ", ".join(one.replace("_", " ") for one in names)) for mode, names in found if names]
 
 
+def sentence(text: str) -> str:
+    """A clause as a sentence: a capital first, a full stop last."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
 def setting_text(name: str, value: object) -> str:
     """The value of a setting of a plan; bytes and shares with their units."""
     if isinstance(value, bool):
@@ -161,6 +166,7 @@ def _environment() -> Environment:
         "verdict": lambda name: VERDICTS.get(name, name),
         "spaced": lambda name: name.replace("_", " ").replace("-", " "),
         "counted": counted,
+        "sentence": sentence,
         "modes": modes_text,
         "budget": budget_text,
     }

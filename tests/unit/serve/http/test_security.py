@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,14 @@ from support.http_calls import HttpCalls, write_tokens
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.serve.http.app import create_app
 from trimtab.serve.http.operations import OPERATIONS
-from trimtab.serve.http.security import COOKIE, Role, Tokens, require_safe_listen, token_digest
+from trimtab.serve.http.security import (
+    COOKIE,
+    SESSION_SECONDS,
+    Role,
+    Tokens,
+    require_safe_listen,
+    token_digest,
+)
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -223,6 +231,45 @@ def test_a_session_ends_with_its_token(token_file: Path) -> None:
     assert HttpCalls(app).get(CLUSTERS, headers=session).status_code == 200
     token_file.write_text("# nobody\n")
     assert HttpCalls(app).get(CLUSTERS, headers=session).status_code == 401
+
+
+def test_a_session_outlives_a_restart(token_file: Path, tmp_path: Path) -> None:
+    """A file keeps sessions, but neither cookies nor tokens; after a logout it has no such session."""
+    path, settings = tmp_path / "sessions.json", ServeSettings(token_file=str(token_file))
+
+    def started() -> Starlette:
+        return create_app(FakeService(settings), session_file=path)
+
+    cookie = _login(started(), "operator-token").headers["set-cookie"].partition(";")[0]
+    session = {"Cookie": cookie, "Origin": "http://localhost"}
+    assert HttpCalls(started()).get(CLUSTERS, headers=session).status_code == 200
+    assert path.stat().st_mode & 0o077 == 0
+    for secret in ("operator-token", cookie.partition("=")[2]):
+        assert secret not in path.read_text()
+    assert HttpCalls(started()).post("/logout", headers=session).status_code == 303
+    assert HttpCalls(started()).get(CLUSTERS, headers=session).status_code == 401
+
+
+def test_a_damaged_file_of_sessions_asks_users_to_log_in_again(token_file: Path, tmp_path: Path) -> None:
+    """The service starts; a new session replaces the file. One that cannot be written is no fault."""
+    path = tmp_path / "sessions.json"
+    path.write_text("{")
+    settings = ServeSettings(token_file=str(token_file))
+    for place in (path, tmp_path / "none" / "sessions.json"):
+        app = create_app(FakeService(settings), session_file=place)
+        cookie = _login(app, "viewer-token").headers["set-cookie"].partition(";")[0]
+        assert HttpCalls(app).get(CLUSTERS, headers={"Cookie": cookie}).status_code == 200
+    assert path.read_text() != "{"
+
+
+def test_a_session_ends_after_its_time(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the clock moves on while no process runs."""
+    app = _app(token_file=str(token_file))
+    cookie = {"Cookie": _login(app, "viewer-token").headers["set-cookie"].partition(";")[0]}
+    now = time.time()
+    for seconds, status in ((SESSION_SECONDS - 60, 200), (SESSION_SECONDS + 60, 401)):
+        monkeypatch.setattr("trimtab.serve.http.security.time.time", lambda: now + seconds)  # noqa: B023
+        assert HttpCalls(app).get(CLUSTERS, headers=cookie).status_code == status
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,11 @@ function announceChanges() {
     source.onerror = () => {
       const isRefused = source.readyState === EventSource.CLOSED;
       state.textContent = isRefused ? "no connection; reload the page" : "connection lost, trying again";
-      if (isRefused) retry = setTimeout(connect, RETRY_MILLISECONDS);
+      if (!isRefused) return;
+      retry = setTimeout(connect, RETRY_MILLISECONDS);
+      fetch("/api/v1/clusters").then((answer) => {
+        if (answer.status === 401) state.textContent = "the session has ended; reload the page to log in again";
+      }).catch(() => {});
     };
   };
   const disconnect = () => {
