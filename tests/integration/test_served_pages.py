@@ -119,11 +119,11 @@ async def check_overview(world: ServedCluster, shown: Page) -> None:
 
 
 async def check_cluster(world: ServedCluster, shown: Page) -> None:
-    """Resources are those of `trimtab status --json`, brokers and partitions those of the API."""
+    """Resources are those of `trimtab status --json`, brokers those of the API, partitions those of `top`."""
     await shown.visit(world.url("a") + TARGET)
     (status,) = command(world, "status")
     detail = world.call("a", "GET", f"/api/v1{TARGET}")
-    resources, brokers, hours, largest, by_broker, _ = await shown.value(TABLES)
+    resources, brokers, hours, largest, by_broker, topics = await shown.value(TABLES)
     assert [row[1:] for row in resources] == [
         [
             share(one["mean"]), share(one["peak"]), share(one["limit"]), one["peak_broker"],
@@ -153,12 +153,13 @@ async def check_cluster(world: ServedCluster, shown: Page) -> None:
     assert len(hours) == 25
     assert largest == [
         [one["name"], *load_cells(one["load"]), one["leader"], ", ".join(one["brokers"])]
-        for one in detail["largest"][:20]
+        for one in command(world, "top", "--count", "20")
     ]
     assert [row[1] for row in by_broker] == [
         str(sum(broker["name"] in one["brokers"] for one in detail["largest"]))
         for broker in detail["brokers"]
     ]
+    assert [row[:2] for row in topics[:2]] == [["t00", "1"], ["t01", "1"]]
 
 
 async def check_plan(world: ServedCluster, shown: Page, digest: str) -> None:
@@ -230,7 +231,7 @@ async def check_appearance(world: ServedCluster, shown: Page, paths: list[str], 
 
 def test_a_plan_is_approved_and_each_page_has_the_figures_of_the_commands(tmp_path: Path) -> None:
     """An operator logs in, approves the plan of a drift and sees it done; then every page is compared."""
-    with ServedCluster(tmp_path, with_tokens(tmp_path, PROPOSE), balanced=False) as world:
+    with ServedCluster(tmp_path, with_tokens(tmp_path, PROPOSE), speed=12.0, balanced=False) as world:
         world.token = "operator-token"
         now = datetime.datetime.now(datetime.UTC)
         ticks = [now - datetime.timedelta(minutes=10 * one) for one in range(140, 0, -1)]
@@ -273,7 +274,7 @@ def test_a_plan_is_approved_and_each_page_has_the_figures_of_the_commands(tmp_pa
 
 def test_an_open_page_outlives_its_service(tmp_path: Path) -> None:
     """What-if, apply, progress, reload, kill -9 and restart, stop, cancel; at last the sessions are lost."""
-    with ServedCluster(tmp_path, with_tokens(tmp_path, QUIET), speed=1.0) as world:
+    with ServedCluster(tmp_path, with_tokens(tmp_path, QUIET), speed=2.0) as world:
         world.token = "operator-token"
         world.start("a")
 

@@ -178,6 +178,18 @@ class FakeService:
             status = self._status(cluster, balancer)
             return TargetDetail(status=status, brokers=_brokers(status), largest=_largest())
 
+    def largest(
+        self, cluster: str, balancer: str, of: str, sort: str = "", count: int = 20
+    ) -> Sequence[LargestPart]:
+        with self._lock:
+            self._status(cluster, balancer)
+            if sort not in ("", *RESOURCES):
+                raise InputError(f"sort is {sort[:40]}: use {', '.join(RESOURCES)}")
+            found = sorted(_largest(), key=lambda one: -one.load[sort or "disk"])
+            if of == "topics":
+                found = [replace(one, name=one.name.rpartition("-")[0], leader="") for one in found]
+            return found[:count]
+
     def loads(self, cluster: str, balancer: str, since: float, max_points: int) -> LoadSeries:
         with self._lock:
             status = self._status(cluster, balancer)
@@ -227,6 +239,8 @@ class FakeService:
 
     def executions(self, cluster: str | None = None, limit: int = 50) -> Sequence[ExecutionRecord]:
         with self._lock:
+            if cluster is not None and all(cluster != name for name, _ in self._targets):
+                raise UnknownError(f"there is no cluster {cluster[:80]}; list the clusters")
             found = [one for one in self._executions.values() if cluster in (None, one.cluster)]
             return sorted(found, key=lambda one: (-one.started_at, -one.number))[:limit]
 
@@ -276,6 +290,7 @@ class FakeService:
 
     def make_plan(self, cluster: str, balancer: str, settings: Mapping[str, object], by: str) -> PlanRecord:
         with self._changed:
+            self._require_leader()
             self._status(cluster, balancer)
             for name, value in settings.items():
                 if name not in PLAN_SETTINGS:
@@ -286,15 +301,19 @@ class FakeService:
 
     def apply_plan(self, digest: str, by: str) -> PlanRecord:
         with self._changed:
-            plan = self.plan(digest)
             self._require_leader()
-            if plan.state in ("executing", "executed"):
+            plan = self.plan(digest)
+            if plan.state in ("approved", "executing", "executed"):
                 return plan
             if plan.state == "withdrawn":
                 raise ConflictError(f"plan {plan.digest[:12]} was withdrawn; make a new plan")
-            # As in the real service, a thread begins the execution after the answer.
-            self._execute(plan, by)
-            return replace(plan, state="approved", state_reason=f"approved by {by}", expires_at=None)
+            approved = replace(plan, state="approved", state_reason=f"approved by {by}", expires_at=None)
+            if self._status(plan.cluster, plan.balancer).pause is None:
+                # As in the real service, a thread begins the execution after the answer.
+                self._execute(plan, by)
+            else:
+                self._plans[plan.digest] = approved
+            return approved
 
     def approve(self, digest: str, by: str) -> PlanRecord:
         with self._changed:
@@ -315,8 +334,10 @@ class FakeService:
 
     def pause(self, cluster: str, balancer: str, by: str, reason: str, until: float | None) -> TargetStatus:
         with self._changed:
-            status = self._status(cluster, balancer)
             self._require_leader()
+            status = self._status(cluster, balancer)
+            if until is not None and until <= self.now:
+                raise InputError(f"until is {until:.0f}: give a time that comes")
             for key, one in list(self._executions.items()):
                 if (one.cluster, one.balancer, one.status) == (cluster, balancer, "running"):
                     self._end(key, "stopped", f"{by} has paused executions.")
@@ -330,19 +351,21 @@ class FakeService:
 
     def resume(self, cluster: str, balancer: str, by: str) -> TargetStatus:
         with self._changed:
-            status = self._status(cluster, balancer)
             self._require_leader()
-            if status.pause is None:
-                raise ConflictError(f"{cluster}/{balancer} is not paused; nothing is to be resumed")
+            self._status(cluster, balancer)
             self._decide(cluster, balancer, "resumed", f"{by} ended the pause.", by=by)
-            return self._idle(cluster, balancer, "The load is even.", pause=None)
+            self._idle(cluster, balancer, "The load is even.", pause=None)
+            for plan in list(self._plans.values()):
+                if (plan.cluster, plan.balancer, plan.state) == (cluster, balancer, "approved"):
+                    self._execute(plan, by)
+            return self._status(cluster, balancer)
 
     def end_execution(
         self, cluster: str, number: int, how: Literal["stop", "cancel"], by: str
     ) -> ExecutionRecord:
         with self._changed:
-            one = self._execution(cluster, number)
             self._require_leader()
+            one = self._execution(cluster, number)
             if one.status not in ("running", "stopped") or (how, one.status) == ("stop", "stopped"):
                 raise ConflictError(f"execution {number} of {cluster} is {one.status}: nothing to {how}")
             status = {"stop": "stopped", "cancel": "cancelled"}[how]
@@ -352,8 +375,8 @@ class FakeService:
 
     def resume_execution(self, cluster: str, number: int, by: str) -> ExecutionRecord:
         with self._changed:
-            one = self._execution(cluster, number)
             self._require_leader()
+            one = self._execution(cluster, number)
             if one.status != "stopped":
                 raise ConflictError(
                     f"execution {number} of {cluster} is {one.status}; only a stopped one resumes"
@@ -368,8 +391,8 @@ class FakeService:
 
     def set_throttle(self, cluster: str, number: int, bytes_per_second: float, by: str) -> ExecutionRecord:
         with self._changed:
-            one = self._execution(cluster, number)
             self._require_leader()
+            one = self._execution(cluster, number)
             raise ConflictError(
                 f"the throttle of execution {one.number} cannot be changed: stop it, and apply the rest with "
                 "another setting execution.throttle"
@@ -401,8 +424,8 @@ class FakeService:
         return found
 
     def _offered(self, digest: str) -> PlanRecord:
-        plan = self.plan(digest)
         self._require_leader()
+        plan = self.plan(digest)
         if plan.state != "asking":
             raise ConflictError(f"plan {plan.digest[:12]} is {plan.state}: it does not wait for an approval")
         return plan
@@ -574,7 +597,7 @@ def _target(cluster: str, balancer: str, now: float, is_leader: bool, uneven: bo
     resources = tuple(
         ResourceStatus(
             resource=name,
-            mean=0.55 - 0.05 * i,
+            mean=(0.91 - 0.1 * i) * 0.84 if uneven else 0.55 - 0.05 * i,
             peak=0.91 - 0.1 * i if uneven else 0.58 - 0.05 * i,
             peak_broker="2",
             deviation=0.31 - 0.05 * i if uneven else 0.04,

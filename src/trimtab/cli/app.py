@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
         "Compute tables and snapshots from raw samples.",
     ),
     "status": (_declared("status"), "Show the load, from the lake or directly from the cluster."),
+    "top": (_declared("top"), "List the largest partitions and topics, and the busiest brokers."),
     "snapshot": (_declared("snapshot"), "Write the newest snapshot to a file."),
     "plan": (_declared("plan"), "Find the smallest set of moves that balances a cluster."),
     "apply": (_declared("apply"), "Execute a plan in batches; it can be resumed."),

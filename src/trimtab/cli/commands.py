@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from trimtab.balancers import BALANCERS, Balancer, Option
+from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, Option, balancer_named
 from trimtab.balancers.balancer import OptionValues, PlanRequest
 from trimtab.balancers.clusters import ENVIRONMENT_VARIABLE, examples
 from trimtab.balancers.systems import LARGE_JOB as LARGE_JOB
@@ -407,6 +407,57 @@ def status(
 
     where = command_context(lake, settings, overrides, cluster, values)
     body.show(body.status_source(where, live=live, every=every), watch=watch, as_json=as_json)
+
+
+def top(
+    snapshot: Path | None = SNAPSHOT,
+    partitions: bool = typer.Option(False, "--partitions", help="List the largest partitions (default)."),
+    topics: bool = typer.Option(False, "--topics", help="List the largest topics."),
+    brokers: bool = typer.Option(False, "--brokers", help="List the busiest brokers."),
+    sort: str = typer.Option(
+        "",
+        "--sort",
+        help="Column: a resource, or replicas or leaders of brokers. Default: disk, and of "
+        "brokers the largest utilization.",
+    ),
+    count: int = typer.Option(20, "--count", min=1, max=1000, help="Largest number of rows."),
+    watch: float | None = typer.Option(
+        None, "--watch", min=0.2, metavar="SECONDS", help="Keep running, and look again at this interval."
+    ),
+    lake: Path | None = LAKE,
+    cluster: str | None = LAKE_CLUSTER,
+    balancer: str | None = BALANCER,
+    as_json: bool = JSON,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+    via: str | None = VIA,
+    token_file: Path | None = TOKEN_FILE,
+) -> None:
+    """List the largest partitions or topics, or the busiest brokers.
+
+    Reads the newest snapshot of the lake, a snapshot file, or with --via what a service holds. A partition
+    and a topic have the load of their leaders; a broker has its load, utilization and deviation from the
+    mean.
+    """
+    from trimtab.cli import status as looks
+    from trimtab.cli import top as body
+
+    flags = {"partitions": partitions, "topics": topics, "brokers": brokers}
+    kinds = [name for name, is_set in flags.items() if is_set]
+    if len(kinds) > 1:
+        raise InputError(f"--{kinds[0]} and --{kinds[1]} exclude each other: choose one")
+    kind: Any = kinds[0] if kinds else "partitions"
+    chosen = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--balancer")
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        remote.reject_local_options(lake=lake, snapshot=snapshot, settings=settings, set=overrides)
+        source = body.of_service(remote.client_of(via, token_file), chosen, cluster, kind, sort, count)
+    else:
+        where = command_context(lake, settings, overrides, cluster)
+        source = body.of_snapshot(where, chosen, snapshot, kind, sort, count)
+    seconds = watch or looks.WATCH_SECONDS
+    looks.show(source, watch=watch is not None, as_json=as_json, watch_seconds=seconds)
 
 
 def _snapshot() -> None:
@@ -810,6 +861,7 @@ APPS: Final[dict[str, Callable[[], typer.Typer]]] = {
     "collect": lambda: _alone(collect),
     "pipeline": _pipeline_app,
     "status": lambda: _alone(with_options(status, reading_options())),
+    "top": lambda: _alone(top),
     "snapshot": _snapshot_app,
     "plan": _plan_app,
     "apply": _apply_app,

@@ -105,7 +105,7 @@ class ProgressLine:
 
 WATCH_SECONDS = 2.0
 
-StatusSource = Callable[[], tuple[Mapping[str, object], Iterable[RenderableType]]]
+StatusSource = Callable[[], tuple[Mapping[str, object] | Sequence[object], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
 
 
@@ -221,21 +221,23 @@ def _of_reading(
     return from_lake
 
 
-def show(observation: StatusSource, *, watch: bool, as_json: bool) -> None:
+def show(
+    observation: StatusSource, *, watch: bool, as_json: bool, watch_seconds: float = WATCH_SECONDS
+) -> None:
     """Show it once, or again and again."""
     if as_json:
         typer.echo(json.dumps(observation()[0], indent=1))
     elif watch:
-        _watch(observation)
+        _watch(observation, watch_seconds)
     else:
         console = Console(highlight=False)
         for part in observation()[1]:
             console.print(part, soft_wrap=isinstance(part, str))
 
 
-def _watch(observation: StatusSource) -> None:
+def _watch(observation: StatusSource, watch_seconds: float) -> None:
     if not Console().is_terminal:
-        _follow(observation)
+        _follow(observation, watch_seconds)
         return
     with (
         suppress(KeyboardInterrupt),
@@ -247,10 +249,10 @@ def _watch(observation: StatusSource) -> None:
             except ObserveError as error:
                 # The pipeline may publish its first tables while we wait.
                 live.update(f"[yellow]![/] {error}", refresh=True)
-            time.sleep(WATCH_SECONDS)
+            time.sleep(watch_seconds)
 
 
-def _follow(observation: StatusSource) -> None:
+def _follow(observation: StatusSource, watch_seconds: float) -> None:
     """Print what there is whenever it changes, where nothing can be drawn over: a pipe or a file."""
     console, last = Console(highlight=False), ""
     with suppress(KeyboardInterrupt):
@@ -265,4 +267,4 @@ def _follow(observation: StatusSource) -> None:
                 typer.echo(now, nl=False)
                 sys.stdout.flush()
                 last = now
-            time.sleep(WATCH_SECONDS)
+            time.sleep(watch_seconds)

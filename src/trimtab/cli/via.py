@@ -129,7 +129,7 @@ def plan(
             f"--format {form} is not for --via: write the plan with --out, then `trimtab plan show`"
         )
     body = {
-        "cluster": _cluster_of(client, balancer.name, cluster),
+        "cluster": cluster_of(client, balancer.name, cluster),
         "balancer": balancer.name,
         "settings": _settings(balancer, overrides, values),
     }
@@ -151,7 +151,14 @@ def plan(
         raise typer.Exit(4)
 
 
-def _cluster_of(client: ServiceClient, balancer: str, cluster: str | None) -> str:
+def cluster_of(client: ServiceClient, balancer: str, cluster: str | None) -> str:
+    """The cluster that is chosen, or the only one of the service with this balancer.
+
+    Raises
+    ------
+    InputError
+        If none is chosen and there is not one.
+    """
     if cluster is not None:
         return cluster
     found = [one.cluster for one in client.get("clusters", list[TargetStatus]) if one.balancer == balancer]
@@ -222,7 +229,7 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
             if applied.state not in ("approved", "executing", "executed"):
                 raise InputError(f"plan {held.digest[:12]} is {applied.state}: {applied.state_reason}")
             if time.monotonic() >= deadline:
-                raise _not_begun(client, applied)
+                raise _start_error(client, applied)
             with_progress.show(f"{applied.state}: {applied.state_reason}")
             time.sleep(POLL_SECONDS)
             applied = client.get(path_of("plans", held.digest), PlanRecord)
@@ -235,7 +242,7 @@ def apply(client: ServiceClient, path: Path, *, yes: bool, dry_run: bool, as_jso
     _print_ended(ended, {"finished"}, as_json=as_json)
 
 
-def _not_begun(client: ServiceClient, plan: PlanRecord) -> TrimtabError:
+def _start_error(client: ServiceClient, plan: PlanRecord) -> TrimtabError:
     found = client.get("clusters", list[TargetStatus])
     waits = [one.waiting for one in found if (one.cluster, one.balancer) == (plan.cluster, plan.balancer)]
     reason = "".join(f"; the service waits: {one.reason}" for one in waits)

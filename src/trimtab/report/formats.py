@@ -17,6 +17,22 @@ from trimtab.model.text import clock_text as clock_text
 from trimtab.model.text import counted as counted
 from trimtab.model.text import duration_text as duration_text
 
+BYTE_RATES: Final = ("network", "bandwidth")
+RATES: Final = {"message_rate": "messages/s", "queries": "requests/s", "records": "records/s"}
+
+
+def load_text(value: float | None, resource: str) -> str:
+    """A load with the unit of its resource."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if resource == "cpu":
+        return f"{value:.2f} cores"
+    if resource.startswith(BYTE_RATES):
+        return f"{bytes_text(value)}/s"
+    if resource in RATES:
+        return f"{value:,.1f} {RATES[resource]}"
+    return duration_text(value) if resource == "work" else bytes_text(value)
+
 
 def broker_name(broker: int | str) -> str:
     """The name of a broker in tables and pictures: `broker 3`, or its address."""

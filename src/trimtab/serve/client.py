@@ -34,7 +34,7 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
     """Makes a redirect an error: urllib would turn POST into GET, and take a secret to another host."""
 
     def redirect_request(self, *arguments: Any) -> None:
-        """Follow none."""
+        """Follow none, so that the answer is an error."""
 
 
 def read_token(token_file: Path | None) -> str:

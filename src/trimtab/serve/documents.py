@@ -260,12 +260,16 @@ class TargetStatus(Struct, frozen=True, kw_only=True):
 
 
 class LargestPart(Struct, frozen=True, kw_only=True):
-    """A partition, or what else the balancer moves, with its load by resource name."""
+    """A partition, or what else the balancer moves, with its load by resource name; or all of a topic.
+
+    `partitions` is their number.
+    """
 
     name: str
     leader: str
     brokers: tuple[str, ...]
     load: dict[str, float]
+    partitions: int = 1
 
 
 class TargetDetail(Struct, frozen=True, kw_only=True):

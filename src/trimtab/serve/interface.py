@@ -12,6 +12,7 @@ from trimtab.serve.documents import (
     ExecutionDetail,
     ExecutionRecord,
     Finding,
+    LargestPart,
     LoadSeries,
     NotificationStatus,
     PlanRecord,
@@ -58,6 +59,11 @@ class ServiceInterface(Protocol):
 
     def target(self, cluster: str, balancer: str) -> TargetDetail:
         """One balancer of one cluster, with its brokers."""
+
+    def largest(
+        self, cluster: str, balancer: str, of: str, sort: str = "", count: int = 20
+    ) -> Sequence[LargestPart]:
+        """The largest `partitions` or `topics` by a resource; by that of the balancer where none is named."""
 
     def loads(self, cluster: str, balancer: str, since: float, max_points: int) -> LoadSeries:
         """Load since an instant, thinned to at most `max_points` instants."""

@@ -18,6 +18,7 @@ from trimtab.files.store import Location
 from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.observe.lake.lake import Lake
 from trimtab.serve.documents import BrokerStatus, LargestPart, ResourceStatus
+from trimtab_common.errors import InputError
 
 MAX_LARGEST: Final = 200
 """Largest partitions that the service shows of a target."""
@@ -66,8 +67,12 @@ def observation_of(
     folder = Lake(lake, balancer.pipeline()).newest_snapshot(cluster.id)
     if before is not None and before.folder == folder:
         return before
+    return observed(balancer, balancer.snapshot().read(folder), folder, settings)
+
+
+def observed(balancer: Balancer, snapshot: Any, folder: Path, settings: Any) -> Observation:
+    """The observation that a snapshot gives, by settings of the balancer."""
     assert balancer.observed is not None
-    snapshot = balancer.snapshot().read(folder)
     goals = goal_status(snapshot, settings)
     taken_at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
     return Observation(
@@ -139,7 +144,7 @@ def broker_rows(observation: Observation, snapshot: Any = None) -> tuple[BrokerS
                 host=its.pop("host", ""),
                 load=tuple(map(known, its.pop("load", ()))),
                 capacity=tuple(map(known, its.pop("capacity", ()))),
-                replicas=its.pop("replicas", 0 if one is None else one.replicas),
+                replicas=its.pop("replica_count", 0 if one is None else one.replicas),
                 leaders=its.pop("leaders", 0),
                 bytes_stored=its.pop("bytes_stored", None),
                 figures=its,
@@ -154,13 +159,26 @@ def broker_rows_after(observation: Observation, plan: Any) -> tuple[BrokerStatus
     return () if after is None else broker_rows(observation, after(observation.snapshot, plan))
 
 
-def largest_parts(observation: Observation) -> tuple[LargestPart, ...]:
-    """The largest partitions, or what else the balancer moves, as far as it tells."""
+def largest_parts(
+    observation: Observation, of: str = "partitions", sort: str = "", count: int = MAX_LARGEST
+) -> tuple[LargestPart, ...]:
+    """The largest partitions or topics by a resource, as far as the balancer tells.
+
+    Raises
+    ------
+    InputError
+        If there is no such resource.
+    """
     largest = getattr(observation.balancer.renderer(), "largest", None)
-    rows = () if largest is None else largest(observation.snapshot, MAX_LARGEST)
+    if largest is None:
+        return ()
+    known_names = [one.resource for one in observation.resources]
+    if sort and sort not in known_names:
+        raise InputError(f"sort is {sort[:40]}: use {', '.join(known_names)}")
+    found = largest(observation.snapshot, count, of, *([sort] if sort else []))
     return tuple(
-        LargestPart(name=name, leader=leader, brokers=brokers, load=load)
-        for name, leader, brokers, load in rows
+        LargestPart(name=name, leader=leader, brokers=brokers, load=load, partitions=number)
+        for name, leader, brokers, load, number in found
     )
 
 

@@ -44,6 +44,7 @@ from trimtab.serve.documents import (
     ExecutionDetail,
     ExecutionRecord,
     Finding,
+    LargestPart,
     LoadSeries,
     NotificationStatus,
     PauseStatus,
@@ -418,6 +419,13 @@ class Service:
                 until = inf if record.until is None else record.until
                 return ev.Wait(reason=record.reason, until=until, remedy=record.remedy)
         return ev.Wait(reason="another instance decides" if self.leader[0] else target.wait.reason, until=inf)
+
+    def largest(
+        self, cluster: str, balancer: str, of: str, sort: str = "", count: int = 20
+    ) -> Sequence[LargestPart]:
+        """The largest `partitions` or `topics` by a resource."""
+        found = self._target(cluster, balancer).observation
+        return () if found is None else largest_parts(found, of, sort, count)
 
     def loads(self, cluster: str, balancer: str, since: float, max_points: int) -> LoadSeries:
         """Load since an instant, thinned to at most `max_points` instants."""

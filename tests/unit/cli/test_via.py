@@ -296,7 +296,7 @@ def test_a_token_stays_with_its_host(host: str, token: str, is_followed: bool, t
         assert (leader.target("payments", "replicas").status.pause is not None) == is_followed
 
 
-def test_no_request_goes_from_https_to_http() -> None:
+def test_requests_stay_within_tls() -> None:
     """Also without a token: bodies and answers stay within TLS."""
     client = ServiceClient("https://trimtab.example")
     assert not client._may_follow("http://trimtab.example/api/v1/clusters")

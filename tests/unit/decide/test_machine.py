@@ -109,7 +109,7 @@ class Service:
         self.send(EffectMeasured(execution, effect, "γ 0.3 → 0.1"))
 
 
-def test_a_wait_says_what_would_help() -> None:
+def test_a_wait_has_its_remedy() -> None:
     """Without a snapshot the collector is named; where the load is even, nothing has to be done."""
     service = Service()
     assert "trimtab collect" in service.one(Wait).remedy

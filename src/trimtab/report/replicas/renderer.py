@@ -514,7 +514,7 @@ def broker_figures(snapshot: ReplicasSnapshot) -> dict[str, Sequence[Any]]:
         "host": snapshot.brokers.host,
         "load": load.tolist(),
         "capacity": snapshot.brokers.capacity.tolist(),
-        "replicas": np.bincount(holder, minlength=brokers).tolist(),
+        "replica_count": np.bincount(holder, minlength=brokers).tolist(),
         "leaders": np.bincount(holder[leads], minlength=brokers).tolist(),
         "bytes_stored": load[:, DISK].tolist(),
         "leader_network_in": total(leads, parts.leader_load, "network_in"),
@@ -529,15 +529,23 @@ def snapshot_after_plan(snapshot: ReplicasSnapshot, plan: Plan) -> ReplicasSnaps
 
 
 def largest(
-    snapshot: ReplicasSnapshot, count: int
-) -> Iterator[tuple[str, str, tuple[str, ...], dict[str, float]]]:
-    """The largest partitions by stored bytes: name, leader, brokers, and the leader's load by resource.
+    snapshot: ReplicasSnapshot, count: int, of: str = "partitions", sort: str = "disk"
+) -> Iterator[tuple[str, str, tuple[str, ...], dict[str, float], int]]:
+    """The largest partitions or topics by a resource: name, leader, brokers, load, number of partitions.
 
-    CPU is in cores, disk in bytes, network in bytes per second.
+    The load is that of the leaders: CPU in cores, disk in bytes, network in bytes per second.
     """
     parts, ids = snapshot.partitions, snapshot.brokers.id
-    for row in np.argsort(-parts.leader_load[:, DISK], kind="stable")[:count].tolist():
-        leader = "" if parts.leader[row] == NO_BROKER else str(ids[parts.leader[row]])
-        brokers = tuple(str(ids[one]) for one in parts.replicas[row] if one != NO_BROKER)
-        load = dict(zip(RESOURCES, map(float, parts.leader_load[row]), strict=True))
-        yield parts.name_of(row), leader, brokers, load
+    by, load, numbers = RESOURCES.index(sort), parts.leader_load, np.ones(len(parts), dtype=int)
+    if of == "topics":
+        numbers = np.bincount(parts.topic, minlength=len(parts.topics))
+        columns = [np.bincount(parts.topic, one, minlength=len(parts.topics)) for one in load.T]
+        load = np.stack(columns, axis=1)
+    for row in np.argsort(-load[:, by], kind="stable")[:count].tolist():
+        if of == "topics":
+            name, leader, holders = parts.topics[row], "", np.unique(parts.replicas[parts.topic == row])
+        else:
+            name, holders = parts.name_of(row), parts.replicas[row]
+            leader = "" if parts.leader[row] == NO_BROKER else str(ids[parts.leader[row]])
+        brokers = tuple(str(ids[one]) for one in holders if one != NO_BROKER)
+        yield name, leader, brokers, dict(zip(RESOURCES, load[row].tolist(), strict=True)), int(numbers[row])

@@ -18,6 +18,7 @@ from trimtab.serve.documents import (
     ExecutionDetail,
     ExecutionRecord,
     Finding,
+    LargestPart,
     LoadSeries,
     PlanRecord,
     TargetDetail,
@@ -59,6 +60,14 @@ class LoadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[float, Meta(description="Seconds since 1970; 24 h before now by default.")] | UnsetType
     ) = UNSET
     points: Annotated[int, Meta(ge=1, le=MAX_POINTS, description="Largest number of instants.")] = 288
+
+
+class LargestQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query of the largest partitions or topics."""
+
+    of: Annotated[Literal["partitions", "topics"], Meta(description="What is listed.")] = "partitions"
+    sort: Annotated[Text, Meta(description="Resource; that of the balancer by default.")] = ""
+    count: Limit = 20
 
 
 class TextQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -264,6 +273,18 @@ OPERATIONS = (
         role=Role.VIEWER,
         result=TargetDetail,
         description="One balancer of one cluster, with its brokers and its largest movable parts.",
+    ),
+    Operation(
+        name="getLargest",
+        method="GET",
+        path=f"{TARGET}/largest",
+        call=lambda service, call: service.largest(
+            call.cluster, call.balancer, call.query.of, call.query.sort, call.query.count
+        ),
+        role=Role.VIEWER,
+        result=list[LargestPart],
+        query=LargestQuery,
+        description="Largest partitions or topics by a resource, with the load of their leaders.",
     ),
     Operation(
         name="getLoads",

@@ -234,7 +234,7 @@ class Sessions:
         return session
 
     def end(self, session: str) -> None:
-        """Forget a session."""
+        """Forget a session, here and in the file."""
         with self._lock:
             if self._known.pop(token_digest(session), None) is not None:
                 self._write()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,13 +19,9 @@ MAX_UNGROUPED: Final = 200
 MAX_WORST: Final = 20
 """Brokers that are listed before the racks."""
 MAX_PARTS: Final = 20
-"""Rows of each table of largest partitions."""
+"""Rows of each table of largest partitions and topics."""
 STEPS: Final = 5
 """Strengths of a colour on each side of the mean."""
-
-
-PARTITION: Final = re.compile(r".+-\d+")
-"""The name of a partition: topic and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +193,10 @@ def bar_marks(resource: ResourceStatus) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class PartGroup:
-    """Partitions of a broker or a topic: their number, sums of load, and the largest one."""
+    """Partitions of a broker: their number, sums of load, and the largest one."""
 
     name: str
-    parts: int
+    partitions: int
     load: dict[str, float]
     largest: LargestPart
 
@@ -210,16 +205,6 @@ def parts_by_broker(parts: Sequence[LargestPart]) -> list[PartGroup]:
     """For each broker its largest partitions; a partition counts on each broker that has a replica."""
     names = sorted({name for part in parts for name in part.brokers}, key=_natural)
     return [_group(name, [part for part in parts if name in part.brokers]) for name in names]
-
-
-def parts_by_topic(parts: Sequence[LargestPart]) -> list[PartGroup]:
-    """Topics with their largest partitions, most partitions first; none if parts are not partitions."""
-    if not all(PARTITION.fullmatch(part.name) for part in parts):
-        return []
-    topics: dict[str, list[LargestPart]] = {}
-    for part in parts:
-        topics.setdefault(part.name.rpartition("-")[0], []).append(part)
-    return [_group(name, its) for name, its in sorted(topics.items(), key=lambda one: (-len(one[1]), one[0]))]
 
 
 def _group(name: str, parts: Sequence[LargestPart]) -> PartGroup:

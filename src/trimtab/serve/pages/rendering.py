@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from trimtab.model.load import resource_name
 from trimtab.model.text import bytes_text, clock_text, counted, duration_text
-from trimtab.report.formats import figure_text, signed_text
+from trimtab.report.formats import figure_text, load_text, signed_text
 from trimtab.serve.http.security import COOKIE, Role, User
 from trimtab.serve.interface import ServiceInterface
 
@@ -47,9 +47,6 @@ CONFIRMATIONS: Final = {
 }
 """What a request has done, by the word in the address to which it redirects."""
 
-BYTE_RATES: Final = ("network", "bandwidth")
-RATES: Final = {"message_rate": "messages/s", "queries": "requests/s", "records": "records/s"}
-
 
 def page_path(*parts: object) -> str:
     """The path of a page; each part is quoted."""
@@ -69,19 +66,6 @@ def share_text(value: float | None, digits: int = 0) -> str:
 def deviation_text(value: float | None) -> str:
     """A deviation in whole percent with its sign; a dash for None."""
     return DASH if value is None or not math.isfinite(value) else signed_text(value)
-
-
-def load_text(value: float | None, resource: str) -> str:
-    """A load with the unit of its resource."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    if resource == "cpu":
-        return f"{value:.2f} cores"
-    if resource.startswith(BYTE_RATES):
-        return f"{bytes_text(value)}/s"
-    if resource in RATES:
-        return f"{value:,.1f} {RATES[resource]}"
-    return duration_text(value) if resource == "work" else bytes_text(value)
 
 
 def until_text(at: float | None, now: float) -> str:

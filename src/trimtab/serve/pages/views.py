@@ -58,7 +58,7 @@ class Views(Pages):
             series=series,
             largest=detail.largest[: brokers.MAX_PARTS],
             by_broker=brokers.parts_by_broker(detail.largest),
-            by_topic=brokers.parts_by_topic(detail.largest),
+            topics=self.service.largest(cluster, balancer, "topics", count=brokers.MAX_PARTS),
         )
 
     def login(self, request: Request) -> Response:
