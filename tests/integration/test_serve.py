@@ -48,6 +48,13 @@ def executed_plan(world: ServedCluster, name: str) -> bytes:
         return str(db.execute("SELECT plan FROM executions ORDER BY id DESC LIMIT 1").fetchone()[0]).encode()
 
 
+def facts_of_the_execution(world: ServedCluster, name: str) -> dict[str, Any]:
+    """What the journal says of the order to execute; it tells two executions of one plan apart."""
+    with closing(sqlite3.connect(world.folder / name / "serve" / "executions.sqlite", timeout=10)) as db:
+        found: dict[str, Any] = json.loads(db.execute("SELECT facts FROM executions").fetchone()[0])
+        return found
+
+
 def asked_plan(world: ServedCluster) -> dict[str, Any]:
     """The plan that waits for an approval."""
     world.wait_for("a plan that asks", lambda: world.call("a", "GET", "/api/v1/approvals"))
@@ -75,7 +82,8 @@ def test_an_approved_plan_is_executed_byte_for_byte(tmp_path: Path) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/approve")
         assert refused.value.code == 409
-        assert len(world.kinds("a", "execute")) == 1
+        (ordered,) = world.kinds("a", "execute")
+        assert facts_of_the_execution(world, "a")["ordered_at"] == ordered["at"]
 
 
 def test_a_plan_for_a_changed_cluster_is_withdrawn_with_the_differences(tmp_path: Path) -> None:

@@ -64,22 +64,37 @@ class LakeLog:
         return self._number
 
     def restore(self) -> None:
-        """Make the local databases from the newest checkpoint; no connection to them may be open.
+        """Make the local databases from the newest checkpoint.
 
-        Without a checkpoint the local databases are removed: the log is the truth.
+        Without a checkpoint the local databases become empty: the log is the truth. Each is replaced in one
+        transaction, so that connections to it see the databases of before or of after.
         """
         with self._lock:
             checkpoint = self._newest_checkpoint()
             self._local.mkdir(parents=True, exist_ok=True)
-            for name in self._names:
-                for suffix in ("", "-wal", "-shm"):
-                    self.path(name).with_name(f"{name}.sqlite{suffix}").unlink(missing_ok=True)
+            number, databases = (0, {}) if checkpoint is None else checkpoint
+            # A process that ends in between begins with this again.
             self._number = 0
-            if checkpoint is not None:
-                number, databases = checkpoint
-                for name, content in databases.items():
-                    self.path(name).write_bytes(content)
-                self._number = number
+            for name in self._names:
+                self._replace(name, databases.get(name, b""))
+            self._number = number
+
+    def _replace(self, name: str, content: bytes) -> None:
+        path, image = self.path(name), self._local / f".{name}.restored"
+        image.write_bytes(content)
+        try:
+            with closing(sqlite3.connect(image)) as new:
+                try:
+                    with closing(sqlite3.connect(path, timeout=30.0)) as db:
+                        new.backup(db)
+                except sqlite3.DatabaseError:
+                    # The file is no database any more; nobody can have it open for reading.
+                    for suffix in ("", "-wal", "-shm"):
+                        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+                    with closing(sqlite3.connect(path, timeout=30.0)) as db:
+                        new.backup(db)
+        finally:
+            image.unlink(missing_ok=True)
 
     def path(self, name: str) -> Path:
         """The local file of a database."""

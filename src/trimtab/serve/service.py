@@ -75,6 +75,8 @@ TURN_SECONDS: Final = 0.5
 MAX_ATTEMPT_SECONDS: Final = 5.0
 """Maximum time between two attempts of another instance to acquire the lease."""
 _STUCK_SECONDS: Final = 60.0
+_END_SECONDS: Final = 6.0
+"""Time in which executions end their last order before the lease is released."""
 _REAL: Final = Runtime()
 _MAX_PAUSE_SECONDS: Final = 10 * 365 * DAY
 _FINAL_STATUSES: Final = ("interrupted", "stopped", "finished", "incomplete", "cancelled")
@@ -115,6 +117,7 @@ class Service:
         self._over, self._replaced = runtime.event(), runtime.event()
         self._holder: StoredLeaseHolder | None = None
         self._lease: StoredLease | None = None
+        self._leadership: Any = None
         self._problem = ""
         self._ticked_at = self._runtime.monotonic()
         self._log = LakeLog(lake / "serve" / "log", self._folder, (EXECUTIONS, DATABASE))
@@ -195,22 +198,19 @@ class Service:
         make_folder(self.lake / "serve")
         self._children.start()
         self._deliverer.start()
-        self._runtime.start("leadership", self._stand)
+        self._leadership = self._runtime.start("leadership", self._stand)
         for target in self._targets:
             name = f"observe {target.name}/{target.balancer.name}"
             self._runtime.start(name, partial(self._observe, target))
 
     def stop(self) -> None:
-        """Leave executions to the journal, release the lease, end the children."""
+        """Leave executions to the journal, end the children, release the lease."""
+        ends_at = self._runtime.monotonic() + _END_SECONDS + 1.0
         self._over.set()
         self._deliverer.stop()
-        with_lease = self._lease
-        if with_lease is not None:
-            with_lease.lose() if self._running_execution() else with_lease.release()
         self._children.stop()
-
-    def _running_execution(self) -> bool:
-        return any(one.status == "running" for one in self.executions())
+        if self._leadership is not None:
+            self._leadership.join(max(0.0, ends_at - self._runtime.monotonic()))
 
     def _on_decision(self, record: DecisionRecord) -> None:
         if rows := outbox_rows(record, self.settings):
@@ -291,7 +291,17 @@ class Service:
                 self._lease = None
                 for target in self._targets:
                     target.follow()
+                self._wait_for_executions()
+                if any(one.is_running for one in self._targets):
+                    # An order may still be on its way: the next holder waits until the lease expires.
+                    lease.lose()
                 LOG.info("this instance no longer decides")
+
+    def _wait_for_executions(self) -> None:
+        """Wait until executions have ended their last order; from now on they are refused a further one."""
+        ends_at = self._runtime.monotonic() + _END_SECONDS
+        while any(one.is_running for one in self._targets) and self._runtime.monotonic() < ends_at:
+            self._runtime.sleep(0.1)
 
     def _write_checkpoint(self) -> None:
         try:

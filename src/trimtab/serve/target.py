@@ -114,6 +114,8 @@ class Target:
         The last line of progress of executions.
     running
         The states of executions that a thread of this process runs.
+    is_running
+        Whether an execution runs in a thread of this process.
     """
 
     def __init__(self, cluster: Cluster, balancer: Balancer, context: TargetContext) -> None:
@@ -130,6 +132,7 @@ class Target:
         self._is_deciding = False
         self._state = State()
         self._leads = False
+        self.is_running = False
         self._control: ExecutionControl | None = None
         self._attempts = 0
         self._term = 0
@@ -157,7 +160,7 @@ class Target:
             restart = ev.Restarted() if self._state.is_leader else ev.LeadershipChanged(True)
             work = self._state.work
             if work is not None and work.stage is Stage.STARTING and work.plan is not None:
-                found = self._execution_of(work.plan.digest, work.since)
+                found = self._execution_of(work)
                 if found is not None:
                     self.handle(ev.ExecutionStarted(found))
             self.handle(restart)
@@ -168,10 +171,11 @@ class Target:
             self._leads = False
             self._events.clear()
 
-    def _execution_of(self, digest: str, since: float) -> int | None:
+    def _execution_of(self, work: Work) -> int | None:
+        """The execution that was ordered for a work; the same plan may have been executed before."""
         with self._executions().open_store() as store:
             for entry in store.journal.entries():
-                if entry.facts.get("digest") == digest and entry.created_at >= since - 1.0:
+                if entry.facts.get("ordered_at") == work.since:
                     return entry.id
         return None
 
@@ -417,7 +421,12 @@ class Target:
             if work is None or work.plan is None or work.plan.digest != digest:
                 return
         plan = self._plan(self._context.journal.plan_content(digest))
-        facts = {"digest": digest, "trigger": work.trigger.value, "approved_by": work.approved_by}
+        facts = {
+            "digest": digest,
+            "trigger": work.trigger.value,
+            "approved_by": work.approved_by,
+            "ordered_at": work.since,
+        }
         for pause in (*RETRY_SECONDS, None):
             with self._controlled(term, Stage.STARTING) as control:
                 if control is None:
@@ -461,12 +470,13 @@ class Target:
                 work = self._state.work
                 may = term == self._term and self._leads and work is not None and work.stage in stages
                 if may:
-                    self._control = control
+                    self._control, self.is_running = control, True
             try:
                 yield control if may else None
             finally:
                 self.running.clear()
                 with self._lock:
+                    self.is_running = False
                     if self._control is control:
                         self._control = None
 
@@ -502,7 +512,7 @@ class Target:
                 return
             work = self._state.work
             if work is not None and work.stage is Stage.STARTING and work.plan is not None:
-                found = self._execution_of(work.plan.digest, work.since)
+                found = self._execution_of(work)
                 if found is None:
                     self.handle(ev.ExecutionEnded(None, ev.Outcome.REFUSED, reason=reason))
                     return

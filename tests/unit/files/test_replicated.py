@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.act.journal import use_write_ahead_log
 from trimtab.files import replicated
 from trimtab.files.replicated import LakeLog, WriterReplacedError
 from trimtab.files.versioned_documents import VersionedDocuments
@@ -243,5 +244,42 @@ def test_a_reader_that_misses_documents_restores_a_checkpoint(
     second.db.close()
     second.log.restore()
     second.open()
+    second.log.follow()
+    assert second.rows() == first.rows()
+
+
+def test_readers_see_the_databases_of_before_or_of_after_a_restore(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of the service may read the journal of executions while a follower restores it."""
+    monkeypatch.setattr(replicated, "CHECKPOINT_DOCUMENTS", 4)
+    first, second = instance("first"), instance("second")
+    use_write_ahead_log(second.db)
+    second.db.execute("INSERT INTO numbers VALUES (-1, 'old', 0)")
+    with first.log.writing(lambda: None, "first"):
+        for value in range(9):
+            first.add(value)
+            first.log.write_checkpoint()
+    path = second.log.path("a")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT value FROM numbers").fetchall() == [(-1,)]
+        second.log.restore()
+        assert reader.execute("SELECT value FROM numbers").fetchall() == [(-1,)]
+        reader.execute("COMMIT")
+        second.log.follow()
+        assert reader.execute("SELECT * FROM numbers ORDER BY value").fetchall() == first.rows()
+        assert reader.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert list(path.parent.glob(".*")) == []
+
+
+def test_a_broken_local_file_is_replaced(instance: Callable[[str], Instance], tmp_path: Path) -> None:
+    """The log in the lake is the truth."""
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"):
+        first.add(1)
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "a.sqlite").write_bytes(b"no database" * 1000)
+    second = instance("second")
     second.log.follow()
     assert second.rows() == first.rows()
