@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,13 +31,15 @@ import pyarrow
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import CLAIM
 from simulate.kafka.server import SimulatedKafkaServer
+from simulate.kafka.state import Happening
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.api import write_snapshot
 from trimtab.balancers import BALANCERS
+from trimtab.files.store import Location, make_folder
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake.columns import arrow_schema
-from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.lake import Lake, microseconds, uploaded
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.lake.parquet import write_rows
 
@@ -117,6 +120,50 @@ def snapshot_of(cluster: SimulatedKafka, loads: Mapping[str, float], taken_at: f
     return found
 
 
+class Link:
+    """A relay to a server on this machine that can be cut: nothing is refused then, and nothing arrives.
+
+    Attributes
+    ----------
+    is_cut
+        Bytes wait while this is true; they arrive late when it ends, as those of a network do.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.is_cut = False
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = [self._listener]
+        self.port = int(self._listener.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, name="link", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._to))
+                self._sockets += [near, far]
+                for source, target in (near, far), (far, near):
+                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                while self.is_cut:
+                    time.sleep(0.05)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+
 class ServedCluster:
     """Six simulated brokers, a lake, and instances of the service.
 
@@ -130,6 +177,8 @@ class ServedCluster:
         Whether the placement is even from the beginning.
     measured
         Whether the lake holds samples of the brokers too, so that effects are measured.
+    lake
+        A folder or the address of a store; None for a folder in `folder`.
 
     Attributes
     ----------
@@ -145,6 +194,7 @@ class ServedCluster:
         speed: float = 4.0,
         balanced: bool = True,
         measured: bool = False,
+        lake: Location | None = None,
     ) -> None:
         self.folder = folder
         self.measured = measured
@@ -157,7 +207,7 @@ class ServedCluster:
             self.cluster.controller.create_topic(f"t{number:02}", {0: replicas}, 40 * MEBIBYTE, 0.0)
             self.loads[f"t{number:02}"] = 1e6
         self.server = SimulatedKafkaServer(self.cluster, speed)
-        self.lake = folder / "lake"
+        self.lake: Any = folder / "lake" if lake is None else lake
         self.settings = folder / "trimtab.toml"
         self.section = settings
         self.publishing = True
@@ -191,8 +241,8 @@ class ServedCluster:
 
     def _publish(self) -> None:
         lake = Lake(self.lake, BALANCERS["replicas"].pipeline())
-        folder = self.lake / "snapshots" / lake.snapshot_folder(self.cluster.cluster_id).name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = lake.snapshots / lake.snapshot_folder(self.cluster.cluster_id).name
+        make_folder(folder)
         manifest = Manifest()
         while not self._over.is_set():
             if self.publishing:
@@ -201,7 +251,8 @@ class ServedCluster:
                 found = self.server.do(partial(self._shown, taken_at=now))
                 if self.measured:
                     manifest = self._add_samples(lake, manifest, found, at)
-                write_snapshot(found, folder / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}")
+                with uploaded(folder / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}") as path:
+                    write_snapshot(found, path)
             self._over.wait(1.0)
 
     def _shown(self, cluster: SimulatedKafka, taken_at: float) -> ReplicasSnapshot:
@@ -231,13 +282,17 @@ class ServedCluster:
 
     # ------------------------------------------------------------ instances
 
-    def start(self, name: str, *, elsewhere: bool = False) -> None:
+    def start(
+        self, name: str, *, elsewhere: bool = False, environment: Mapping[str, str] | None = None
+    ) -> None:
         """Start an instance of the service with a state folder and a port of its own.
 
         Parameters
         ----------
         elsewhere
             Whether others take it for a process of another machine: it has process numbers of its own.
+        environment
+            Further variables of the process.
         """
         path = self.folder / f"{name}.log"
         self._begins[name] = len(self.log(name)) if path.exists() else 0
@@ -252,7 +307,12 @@ class ServedCluster:
                 "--listen", f"127.0.0.1:{self._ports.setdefault(name, free_port())}",
             ],
             start_new_session=True,
-            env={**os.environ, "TRIMTAB_STATE": str(self.folder / name), "PYTHONPATH": ":".join(paths)},
+            env={
+                **os.environ,
+                "TRIMTAB_STATE": str(self.folder / name),
+                "PYTHONPATH": ":".join(paths),
+                **(environment or {}),
+            },
             stdout=log,
             stderr=log,
         )  # fmt: skip
@@ -337,6 +397,22 @@ class ServedCluster:
         """Number of reassignments that anybody has asked for."""
         return self.server.do(lambda cluster: sum(1 for one in cluster.history if one.verb == "reassign"))
 
+    def orders(self) -> list[Happening]:
+        """Changes that instances of the service have made, without those of their claims."""
+        verbs = ("reassign", "cancel", "elect", "move_log_dir", "configure")
+
+        def is_claim(one: Happening) -> bool:
+            names = [change[0] for change in one.detail if isinstance(change, tuple)]
+            return one.verb == "configure" and all(str(name).startswith(CLAIM) for name in names)
+
+        return self.server.do(
+            lambda cluster: [
+                one
+                for one in cluster.history
+                if one.actor in self._begins and one.verb in verbs and not is_claim(one)
+            ]
+        )
+
     def left_over(self) -> list[str]:
         """Reassignments, throttles and claims that are in the cluster now."""
 
@@ -364,7 +440,5 @@ class ServedCluster:
 
 def free_port() -> int:
     """A port that nobody listens on at the moment."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

@@ -57,6 +57,12 @@ def take_frame(received: bytearray) -> bytes | None:
     return frame
 
 
+def client_of(frame: bytes) -> str:
+    """The client id in the header of a request."""
+    (length,) = struct.unpack_from(">h", frame, 8)
+    return frame[10 : 10 + max(0, length)].decode()
+
+
 def answer_frame(cluster: SimulatedKafka, broker: int, ports: dict[int, int], frame: bytes) -> Answer | None:
     """Let a broker answer a request; None where no broker here knows such requests.
 
@@ -211,11 +217,14 @@ class SimulatedKafkaServer:
     ----------
     requests
         (broker, client id, name of the request), in the order of arrival.
+    cut_off
+        Client ids whose requests are lost on their way.
     """
 
     def __init__(self, cluster: SimulatedKafka, speed: float = 0.0) -> None:
         self.cluster = cluster
         self.requests: list[tuple[int, str, str]] = []
+        self.cut_off: set[str] = set()
         self._speed = speed
         self._lock = threading.RLock()
         self._sockets = BrokerSockets()
@@ -286,7 +295,7 @@ class SimulatedKafkaServer:
                 self._answer(connection, frame)
 
     def _answer(self, connection: Connection, frame: bytes) -> None:
-        if connection not in self._sockets.connections:
+        if connection not in self._sockets.connections or client_of(frame) in self.cut_off:
             return
         try:
             answer = answer_frame(self.cluster, connection.broker, self._sockets.ports, frame)
