@@ -105,23 +105,30 @@ class Children:
         failures = 0
         while not self._over.is_set():
             begun = time.monotonic()
-            LOG.info("%s starts: trimtab %s", child.name, " ".join(child.command))
+            child.last_exit = self._run(child)
+            if self._over.is_set():
+                return
+            failures = 0 if time.monotonic() - begun >= HEALTHY_SECONDS else failures
+            pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
+            LOG.warning("%s ended (%s); it starts again in %g s", child.name, child.last_exit, pause)
+            failures += 1
+            child.restarts += 1
+            self._over.wait(pause)
+
+    def _run(self, child: Child) -> str:
+        """Start a child and wait for its end; returns how it ended."""
+        LOG.info("%s starts: trimtab %s", child.name, " ".join(child.command))
+        try:
             child.process = subprocess.Popen(
                 [sys.executable, "-m", "trimtab", *child.command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 preexec_fn=_end_with_parent,
             )
-            code = child.process.wait()
-            if self._over.is_set():
-                return
-            failures = 0 if time.monotonic() - begun >= HEALTHY_SECONDS else failures
-            child.last_exit = f"signal {-code}" if code < 0 else f"exit code {code}"
-            pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
-            LOG.warning("%s ended (%s); it starts again in %g s", child.name, child.last_exit, pause)
-            failures += 1
-            child.restarts += 1
-            self._over.wait(pause)
+        except OSError as error:  # for example, the machine has no memory left for another process
+            return str(error)
+        code = child.process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)

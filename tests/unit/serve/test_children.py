@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from trimtab.balancers import BALANCERS
 from trimtab.files.machine import Runtime
 from trimtab.model.errors import PlanError
 from trimtab.observe.lake.lake import Lake
-from trimtab.serve.children import call_apart
+from trimtab.serve.children import Child, Children, call_apart
 from trimtab.serve.service import Service
 from trimtab_common.errors import InputError
 
@@ -64,6 +66,47 @@ def test_a_killed_call_is_an_error() -> None:
     """Such as by the kernel where memory is short."""
     with pytest.raises(PlanError, match="signal 9"):
         call_apart(die)
+
+
+def until(holds: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_killed_child_starts_again_after_a_pause_that_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the machine cannot start a process at first; a child that does not run is a finding."""
+    program = tmp_path / "python"
+    monkeypatch.setattr("trimtab.serve.children.sys.executable", str(program))
+    monkeypatch.setattr("trimtab.serve.children.PAUSES_SECONDS", (0.1, 0.4, 0.8))
+    child = Child("collect", ["collect"])
+    children = Children([child])
+    children.start()
+    try:
+        until(children.findings)
+        assert "No such file" in children.findings()[0].text
+        program.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+        program.chmod(0o755)
+        until(lambda: child.process is not None and child.process.poll() is None)
+        first = child.process
+        assert first is not None
+        assert children.findings() == []
+        first.send_signal(signal.SIGKILL)
+        begun, restarts = time.monotonic(), child.restarts
+        until(children.findings)
+        assert "signal 9" in children.findings()[0].text
+        until(lambda: child.process is not first)
+        assert time.monotonic() - begun >= 0.3
+        assert child.restarts == restarts + 1
+        assert children.findings() == []
+    finally:
+        children.stop()
+    assert child.process is not None
+    assert child.process.poll() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("balancer", ["replicas", "bundles"])
