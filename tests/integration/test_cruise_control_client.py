@@ -1,5 +1,6 @@
 """Cruise Control's official client runs against the adapter, over a real socket."""
 
+import hashlib
 import json
 import socket
 import subprocess
@@ -7,11 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 
+from integration.test_serve import QUIET, TARGET, executed_plan, held_by
+from simulate.served_cluster import CAPACITY, ServedCluster
 from support.fake_service import FakeService
 from trimtab.serve.cruise_control import cruise_control_routes
 from trimtab.serve.http.app import create_app
@@ -126,3 +130,42 @@ def test_every_other_call_is_served_or_refused_with_a_remedy(address: str) -> No
         ("remove-broker", "99"): "does not exist.",
     }.items():
         assert remedy in str(cccli(address, *call)["errorMessage"]), call
+
+
+def test_a_real_service_executes_the_plan_that_it_showed(tmp_path: Path) -> None:
+    """A broker is emptied on a simulated cluster: the journal has the plan of the dry run, byte for byte.
+
+    The loads after the plan that the dry run showed are those that are measured in the end.
+    """
+    settings = QUIET.replace("[serve]\n", "[serve]\ncruise_control = true\n", 1)
+    with ServedCluster(tmp_path, settings) as world:
+        world.start("a")
+        address = world.url("a").removeprefix("http://")
+        world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
+        for row in cccli(address, "load")["brokers"]:
+            # 24 topics with 3 replicas of 40 MiB, 1 MB/s in and 2 MB/s out, on six brokers.
+            assert (row["Leaders"], row["Replicas"], row["DiskMB"]) == (4, 12, 480)
+            assert row["LeaderNwInRate"] == pytest.approx(4e6 / 1024)
+            assert row["FollowerNwInRate"] == pytest.approx(8e6 / 1024)
+            assert row["NwOutRate"] == pytest.approx(8e6 / 1024)
+            assert row["PnwOutRate"] == pytest.approx(24e6 / 1024)
+            assert (row["NumCore"], row["DiskCapacityMB"]) == (CAPACITY[0], CAPACITY[1] / 2**20)
+            assert row["NwInPct"] == pytest.approx(100 * 12e6 / CAPACITY[2])
+        shown = cccli(address, "remove-broker", "5", "--dry-run")
+        digest = shown["trimtab"]["plan"]
+        assert shown["summary"]["numReplicaMovements"] >= 12
+        time.sleep(2)
+        assert world.moves() == 0
+
+        executed = cccli(address, "remove-broker", "5")
+
+        assert executed["trimtab"]["plan"] == digest
+        world.wait_for("the end", lambda: world.kinds("a", "ended"), 90)
+        assert hashlib.sha256(executed_plan(world, "a")).hexdigest() == digest
+        assert held_by(world, 5) == 0
+        expected = shown["loadAfterOptimization"]["brokers"]
+        assert [row["Replicas"] for row in expected if row["Broker"] == 5] == [0]
+        world.wait_for("the loads of the plan", lambda: cccli(address, "load")["brokers"] == expected, 20)
+        tasks = cccli(address, "user-tasks", "--endpoints", "remove_broker")["userTasks"]
+        assert [one["Status"] for one in tasks[:2]] == ["Completed", "Completed"]
+        assert cccli(address, "state")["ExecutorState"]["state"] == "NO_TASK_IN_PROGRESS"

@@ -18,7 +18,7 @@ from trimtab.report.formats import figure_text, load_text, signed_text
 from trimtab.report.tables import table_lines
 from trimtab.serve.client import ServiceClient, path_of
 from trimtab.serve.documents import BrokerStatus, LargestPart, TargetDetail
-from trimtab.serve.observing import Observation, broker_rows, largest_parts, observed
+from trimtab.serve.observing import Observation, largest_parts, observed
 from trimtab_common.errors import InputError
 
 Kind = Literal["brokers", "partitions", "topics"]
@@ -57,7 +57,7 @@ def of_snapshot(
 
     def brokers() -> tuple[Sequence[str], Sequence[BrokerStatus]]:
         found = observation()
-        return [one.resource for one in found.resources], broker_rows(found)
+        return [one.resource for one in found.resources], found.brokers
 
     return _source(kind, brokers, lambda: largest_parts(observation(), kind, sort, count), sort, count)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,11 @@ class Observation:
     snapshot: Any
     goals: GoalStatus
     resources: tuple[ResourceStatus, ...]
+
+    @cached_property
+    def brokers(self) -> tuple[BrokerStatus, ...]:
+        """Every broker with its load by resource."""
+        return broker_rows(self, self.snapshot)
 
     @property
     def verdict(self) -> str:
@@ -111,15 +117,8 @@ def known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def broker_rows(observation: Observation, snapshot: Any = None) -> tuple[BrokerStatus, ...]:
-    """Every broker with its load by resource.
-
-    Parameters
-    ----------
-    snapshot
-        Another placement on the same brokers; None: that of the observation.
-    """
-    snapshot = observation.snapshot if snapshot is None else snapshot
+def broker_rows(observation: Observation, snapshot: Any) -> tuple[BrokerStatus, ...]:
+    """Every broker of an observation, with the load of a snapshot of the same brokers."""
     measured = snapshot.imbalance()
     brokers = {one.name: one for one in observation.event.brokers}
     find = getattr(observation.balancer.renderer(), "broker_figures", None)

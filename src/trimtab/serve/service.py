@@ -64,7 +64,7 @@ from trimtab.serve.notifications import (
     outbox_rows,
     status_findings,
 )
-from trimtab.serve.observing import broker_rows, broker_rows_after, largest_parts
+from trimtab.serve.observing import broker_rows_after, largest_parts
 from trimtab.serve.target import STORED_PLAN, Target, TargetContext
 from trimtab_common.errors import InputError, SettingsError, TrimtabError
 from trimtab_common.settings import Overrides
@@ -375,7 +375,7 @@ class Service:
         found = target.observation
         return TargetDetail(
             status=self._status(target),
-            brokers=() if found is None else broker_rows(found),
+            brokers=() if found is None else found.brokers,
             largest=() if found is None else largest_parts(found),
         )
 

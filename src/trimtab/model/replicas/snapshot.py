@@ -141,6 +141,13 @@ class Partitions:
     def __len__(self) -> int:
         return len(self.number)
 
+    def rows_of(self, topic: int) -> slice:
+        """The rows of a topic, by its index."""
+        # A plain integer would have NumPy convert the whole array.
+        number = self.topic.dtype.type(topic)
+        begin, end = (int(np.searchsorted(self.topic, number, side)) for side in ("left", "right"))
+        return slice(begin, end)
+
     def name_of(self, row: int) -> str:
         """A partition as Kafka's tools call it: `topic-number`."""
         return f"{self.topics[self.topic[row]]}-{self.number[row]}"
@@ -255,19 +262,18 @@ def snapshot_after(snapshot: ReplicasSnapshot, assignments: Iterable[ReplicaAssi
     Partitions and brokers that the snapshot does not have are left out.
     """
     parts, ids = snapshot.partitions, {one: at for at, one in enumerate(snapshot.brokers.id.tolist())}
-    names = zip((parts.topics[one] for one in parts.topic.tolist()), parts.number.tolist(), strict=True)
-    rows = {name: row for row, name in enumerate(names)}
-    known = [
-        one
-        for one in assignments
-        if (one.topic, one.partition) in rows and all(broker in ids for broker in one.after)
-    ]
-    width = max([parts.replicas.shape[1], *(len(one.after) for one in known)])
+    topics = {name: at for at, name in enumerate(parts.topics)}
+    changed: dict[int, ReplicaAssignment] = {}
+    for one in assignments:
+        rows = parts.rows_of(topics.get(one.topic, -1))
+        row = rows.start + int(np.searchsorted(parts.number[rows], one.partition))
+        if row < rows.stop and parts.number[row] == one.partition and ids.keys() >= set(one.after):
+            changed[row] = one
+    width = max([parts.replicas.shape[1], *(len(one.after) for one in changed.values())])
     replicas = np.full((len(parts), width), NO_BROKER, dtype=parts.replicas.dtype)
     replicas[:, : parts.replicas.shape[1]] = parts.replicas
     leader = parts.leader.copy()
-    for one in known:
-        row = rows[one.topic, one.partition]
+    for row, one in changed.items():
         replicas[row] = NO_BROKER
         replicas[row, : len(one.after)] = [ids[broker] for broker in one.after]
         leader[row] = NO_BROKER if one.leader_after is None else ids[one.leader_after]

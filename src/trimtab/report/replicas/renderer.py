@@ -543,7 +543,7 @@ def largest(
         load = np.stack(columns, axis=1)
     for row in np.argsort(-load[:, by], kind="stable")[:count].tolist():
         if of == "topics":
-            name, leader, holders = parts.topics[row], "", np.unique(parts.replicas[parts.topic == row])
+            name, leader, holders = parts.topics[row], "", np.unique(parts.replicas[parts.rows_of(row)])
         else:
             name, holders = parts.name_of(row), parts.replicas[row]
             leader = "" if parts.leader[row] == NO_BROKER else str(ids[parts.leader[row]])

@@ -180,6 +180,22 @@ def _cell(
     return Cell(share_text(usage), deviation_text(deviation), style, mark, is_over, fill)
 
 
+def changed_rows(
+    before: Sequence[BrokerStatus], after: Sequence[BrokerStatus]
+) -> list[tuple[BrokerStatus, BrokerStatus]]:
+    """Brokers that a plan changes, before and after it; the largest change of a utilization first."""
+    now = {one.name: one for one in before}
+    pairs = [(now[one.name], one) for one in after if one.name in now and one != now[one.name]]
+
+    def change(pair: tuple[BrokerStatus, BrokerStatus]) -> float:
+        usages = zip(pair[0].usage, pair[1].usage, strict=True)
+        return max(
+            (abs(new - old) for old, new in usages if old is not None and new is not None), default=0.0
+        )
+
+    return sorted(pairs, key=lambda pair: -change(pair))
+
+
 def bar_marks(resource: ResourceStatus) -> Markup:
     """Lines at the mean and at θ, for the bars of a resource's cells."""
     places = (("mean", resource.mean), ("limit", resource.limit))

@@ -73,8 +73,23 @@ class Views(Pages):
         """One plan with its text, and what may be done with it."""
         digest, has_all = request.path_params["digest"], "all" in request.query_params
         plan = self.service.plan(digest)
+        is_open = plan.state in OPEN_STATES
+        is_served = (plan.cluster, plan.balancer) in {
+            (one.cluster, one.balancer) for one in self.service.targets()
+        }
+        detail = self.service.target(plan.cluster, plan.balancer) if is_open and is_served else None
         return self.response(
-            request, "plan", plan=plan, text=self.service.plan_text(plan.digest, has_all), has_all=has_all
+            request,
+            "plan",
+            plan=plan,
+            is_open=is_open,
+            text=self.service.plan_text(plan.digest, has_all),
+            has_all=has_all,
+            resources=() if detail is None else detail.status.resources,
+            changes=()
+            if detail is None
+            else brokers.changed_rows(detail.brokers, self.service.plan_brokers(plan.digest)),
+            max_changes=brokers.MAX_WORST,
         )
 
     def execution(self, request: Request) -> Response:
@@ -159,6 +174,9 @@ class Views(Pages):
             findings=[*self.service.liveness(), *self.service.readiness()],
         )
 
+
+OPEN_STATES: Final = ("what-if", "proposed", "asking")
+"""States of plans that people decide upon."""
 
 KINDS: Final = {
     "": "all",

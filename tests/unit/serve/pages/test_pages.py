@@ -627,3 +627,20 @@ def test_settings_of_the_fake_are_those_in_force(service: FakeService) -> None:
     """The threshold of the drift trigger is a figure of the chart."""
     service._settings = with_fields(service.settings, drift=with_fields(service.settings.drift, begin=0.37))
     assert "drift begins at 37%" in text_of(Browser(service).page("/clusters/payments/replicas"))
+
+
+def test_an_open_plan_shows_brokers_before_and_after(service: FakeService) -> None:
+    """Utilization before and after, and the deviation that is left; not for a plan that is withdrawn."""
+    digest, browser = service.plans()[0].digest, Browser(service)
+    text = browser.page(f"/plans/{digest}")
+    assert "Brokers before and after" in text
+    assert "91% → 73% <i>±0%</i>" in text
+    service.reject(digest, "ann")
+    assert "Brokers before and after" not in browser.page(f"/plans/{digest}")
+
+
+def test_a_plan_of_a_cluster_that_is_no_longer_served_is_shown(service: FakeService) -> None:
+    """The journal keeps plans longer than the settings keep clusters."""
+    digest = service.plans()[0].digest
+    del service._targets["payments", "replicas"]
+    assert digest in Browser(service).page(f"/plans/{digest}")
