@@ -190,7 +190,7 @@ async def check_execution(world: ServedCluster, shown: Page) -> None:
     done = f"{bytes_text(one['bytes_done'])} of {bytes_text(one['bytes_total'])}"
     assert f"{done} ({one['bytes_done'] / one['bytes_total']:.0%})" in text
     assert f"{one['steps_done']} of {one['steps']}" in text
-    rows = [[str(step["number"]), step["text"], step["state"], step["reason"]] for step in detail["steps"]]
+    rows = [[str(step["number"]), step["state"], step["text"], step["reason"]] for step in detail["steps"]]
     assert steps == [[" ".join(cell.split()) for cell in row] for row in rows]
     await shown.visit(f"{world.url('a')}/history")
     executions, decisions = await shown.value(TABLES)

@@ -644,3 +644,13 @@ def test_a_plan_of_a_cluster_that_is_no_longer_served_is_shown(service: FakeServ
     digest = service.plans()[0].digest
     del service._targets["payments", "replicas"]
     assert digest in Browser(service).page(f"/plans/{digest}")
+
+
+def test_only_an_open_plan_expires(service: FakeService) -> None:
+    """The overview and the page of a plan that was approved name no time for it."""
+    digest, browser = service.plans()[0].digest, Browser(service)
+    for path, text in (("/", "; expires 20"), (f"/plans/{digest}", "<dt>Expires</dt>")):
+        assert text in browser.page(path)
+    service.approve(digest, "ann")
+    for path, text in (("/", "; expires 20"), (f"/plans/{digest}", "<dt>Expires</dt>")):
+        assert text not in browser.page(path)
