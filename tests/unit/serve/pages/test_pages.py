@@ -639,14 +639,14 @@ def test_an_open_plan_shows_brokers_before_and_after(service: FakeService) -> No
     assert "Brokers before and after" not in browser.page(f"/plans/{digest}")
 
 
-def test_a_plan_of_a_cluster_that_is_no_longer_served_is_shown(service: FakeService) -> None:
+def test_plans_of_removed_clusters_have_pages(service: FakeService) -> None:
     """The journal keeps plans longer than the settings keep clusters."""
     digest = service.plans()[0].digest
     del service._targets["payments", "replicas"]
     assert digest in Browser(service).page(f"/plans/{digest}")
 
 
-def test_only_an_open_plan_expires(service: FakeService) -> None:
+def test_only_open_plans_expire(service: FakeService) -> None:
     """The overview and the page of a plan that was approved name no time for it."""
     digest, browser = service.plans()[0].digest, Browser(service)
     for path, text in (("/", "; expires 20"), (f"/plans/{digest}", "<dt>Expires</dt>")):
