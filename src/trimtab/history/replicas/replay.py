@@ -108,9 +108,7 @@ def trace_scenario(series: LoadSeries, scenario: PlanningScenario) -> ScenarioTr
             plans[at] = 1
         else:
             made, end = service.plans, float(series.end[step]) / SECOND
-            world.waiting = service.step(
-                seen, end, series.forecast_errors(step), world.waiting, (round(done.copied), done.leaders)
-            )
+            world.waiting = service.step(seen, end, world.waiting, (round(done.copied), done.leaders))
             plans[at] = service.plans - made
     return ScenarioTrace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
 
@@ -199,11 +197,14 @@ class _ReplayedPlacement:
         done.extra[target, NETWORK_IN] += part / seconds
         if self.leader[row] != NO_BROKER:
             done.extra[self.leader[row], NETWORK_OUT] += part / seconds
-        done.extra[target, DISK] += size
         done.copied += part
         if part < wanted:
+            # The target holds what was copied so far: nothing of copies that have not begun.
             self._copied[row] = size - wanted + part
+            done.extra[target, DISK] += size - wanted + part
             return False
+        # Its placement counts from this step on, in which the source held it too.
+        done.extra[source, DISK] += size
         self._copied.pop(row, None)
         self.replicas[row] = np.where(self.replicas[row] == source, target, self.replicas[row])
         if self.leader[row] == source:

@@ -42,13 +42,24 @@ def test_a_copy_takes_the_time_of_its_bytes() -> None:
     plan = planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)])
     trace = trace_scenario(course(), PlanningScenario(plan, SETTINGS, every=1))
     np.testing.assert_array_equal(trace.copied_bytes, [0, 90, 10, 0, 0, 0])
-    assert trace.load[1, 2, DISK] == 100 + 100
+    assert trace.load[1, 2, DISK] == 100 + 90
+    assert trace.load[2, :, DISK].tolist() == [100, 200, 200], "in its last step both hold it"
     assert trace.load[1, 2, NETWORK_IN] == pytest.approx(1 + 90 / STEP)
     assert trace.load[1, 0, NETWORK_OUT] == pytest.approx(2 + 90 / STEP)
     # Arrived within step 2, and led there, as the leader went along.
     np.testing.assert_array_equal(trace.load[2, :, CPU], [0, 5, 5])
     assert trace.moves.tolist() == [[2, -1]]
     assert trace.plans.tolist() == [1, 0, 1, 1, 1, 1], "no plan while a copy is on its way"
+
+
+def test_waiting_copies_use_no_disk() -> None:
+    """Both partitions, of one replica each, go to broker 3: 90 bytes a step, partition 0 first."""
+    found = course()
+    alone = replace(found.initial.partitions, replicas=np.array([[0, -1], [1, -1]], dtype=np.int32))
+    found = replace(found, initial=replace(found.initial, partitions=alone))
+    plan = planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3), move(ReplicaMoveKind.REPLICA, 1, 2, 3)])
+    trace = trace_scenario(found, PlanningScenario(plan, SETTINGS))
+    assert trace.load[1:4, 2, DISK].tolist() == [90, 100 + 80, 200]
 
 
 def test_a_replica_that_moves_on_is_identified_by_its_arrival() -> None:
