@@ -23,12 +23,15 @@ class Condition(NamedTuple):
         When it fires, seconds since 1970; not after now: it fires.
     settings
         Settings of the plan that answers it.
+    limits
+        Broker and resource of each broken limit.
     """
 
     trigger: Trigger
     at: float
     reason: str
     settings: Settings
+    limits: tuple[tuple[str, str], ...] = ()
 
 
 class Obstacle(NamedTuple):
@@ -104,8 +107,19 @@ def _hard_limit(state: State, policy: Policy, now: float) -> Condition | None:
     rested = -inf if state.last_execution_at is None else state.last_execution_at
     at = max(now + (least - count) * policy.interval_seconds, rested + policy.hard_limit.rest_seconds)
     aims = tuple((f"theta.{name}", policy.hard_limit.aim * limit) for name, limit in observed.limits)
-    settings: Settings = (("goals", ("theta",)), ("load", "peak" if in_forecast else "recent"), *aims)
-    return Condition(Trigger.HARD_LIMIT, at, _limit_text(limits, in_forecast, count), settings)
+    goal: Settings = (("goals", ("theta",)),)
+    if in_forecast and state.drift_since is not None and policy.drift.mode is not Mode.OBSERVE:
+        # There is time, and the drift would have the same data copied again: one plan for both.
+        goal = _evenness(policy)
+    settings = (*goal, ("load", "peak" if in_forecast else "recent"), *aims)
+    named = tuple((one.broker, one.resource) for one in limits)
+    return Condition(Trigger.HARD_LIMIT, at, _limit_text(limits, in_forecast, count), settings, named)
+
+
+def _evenness(policy: Policy) -> Settings:
+    """Settings of a plan that ends a drift."""
+    drift = policy.drift
+    return ("epsilon", drift.end), ("recent_move_hours", drift.recent_move_seconds / HOUR)
 
 
 def _limit_text(limits: tuple[BrokenLimit, ...], in_forecast: bool, count: int) -> str:
@@ -146,12 +160,7 @@ def _drift(state: State, policy: Policy) -> Condition | None:
         f"{resource_name(observed.worst_resource)}, above {drift.begin:.0%} since "
         f"{clock_text(state.drift_since)}; a plan is made after {duration_text(drift.hold_seconds)}"
     )
-    settings: Settings = (
-        ("epsilon", drift.end),
-        ("load", drift.load),
-        ("recent_move_hours", drift.recent_move_seconds / HOUR),
-    )
-    return Condition(Trigger.DRIFT, at, reason, settings)
+    return Condition(Trigger.DRIFT, at, reason, (*_evenness(policy), ("load", drift.load)))
 
 
 def _names(brokers: dict[str, float]) -> str:

@@ -61,6 +61,8 @@ class Observed:
     forecast_limits, forecast_error
         Limits that the forecast breaks in the coming hours, and the measured error of the forecast as a share
         of the load.
+    forecast_deviation
+        The largest γ of the mean load of the hours to come; None without a forecast.
     foreign_work
         What another program changes in the cluster now; empty where there is none.
     unexplained
@@ -79,6 +81,7 @@ class Observed:
     broken_limits: tuple[BrokenLimit, ...] = ()
     forecast_limits: tuple[BrokenLimit, ...] = ()
     forecast_error: float = 1.0
+    forecast_deviation: float | None = None
     foreign_work: str = ""
     unexplained: int = 0
     conflict: str = ""

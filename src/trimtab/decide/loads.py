@@ -4,15 +4,15 @@ A load is never the same after an execution as before it. Both placements are th
 that is measured afterwards.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from trimtab.decide.events import BrokenLimit, BrokerObservation, Effect, Observed
-from trimtab.model.goals import exceeds, goals_of
-from trimtab.model.load import BoolArray, Imbalance
+from trimtab.model.goals import Goals, exceeds, goals_of
+from trimtab.model.load import BoolArray, FloatArray, Imbalance
 
 WORSE_BY: Final = 0.05
 """A deviation or a peak that is higher by more than this is worse."""
@@ -67,10 +67,8 @@ def effect_of(before: PlacementLoad, after: PlacementLoad, *, peak_only: bool = 
     return Effect.NOTHING, text
 
 
-def observed_of(
-    snapshot: Any, settings: Any, taken_at: float, forecast_errors: Mapping[str, float]
-) -> Observed:
-    """The event of a snapshot that has measures of load, and no racks.
+def observed_of(snapshot: Any, settings: Any, taken_at: float) -> Observed:
+    """The event of a snapshot that has measures of load, no racks and no forecast.
 
     Parameters
     ----------
@@ -78,20 +76,12 @@ def observed_of(
         Of the balancer; its θ, and the utilization below which a resource is not balanced.
     taken_at
         Seconds since 1970.
-    forecast_errors
-        Not used: these snapshots hold no forecast.
     """
     measured, names = snapshot.imbalance(), snapshot.row_names
     goals = goals_of(settings, measured.resources, snapshot.quality.nominal_capacity)
-    is_used = np.isfinite(measured.mean) & ~(measured.mean < goals.idle)
-    deviation = np.where(is_used, measured.deviation, 0.0)
+    deviation = deviations(measured, goals)
     row, place = np.unravel_index(int(deviation.argmax()), deviation.shape)
-    broken = []
-    for at, resource in enumerate(measured.resources):
-        busiest, limit = int(measured.usage[:, at].argmax()), float(goals.theta[at])
-        if exceeds(measured.usage[busiest, at], limit):
-            usage = float(measured.usage[busiest, at])
-            broken.append(BrokenLimit(resource, str(names[busiest]), usage, limit))
+    limits = tuple(zip(measured.resources, map(float, goals.theta), strict=True))
     rows = zip(names, measured.counted, strict=True)
     return Observed(
         taken_at=taken_at,
@@ -100,6 +90,34 @@ def observed_of(
         worst_deviation=float(deviation[row, place]),
         worst_resource=measured.resources[int(place)],
         worst_broker=str(names[int(row)]),
-        limits=tuple(zip(measured.resources, map(float, goals.theta), strict=True)),
-        broken_limits=tuple(broken),
+        limits=tuple(one for one in limits if np.isfinite(one[1])),
+        broken_limits=broken_limits(measured.usage, names, limits),
     )
+
+
+def deviations(measured: Imbalance, goals: Goals) -> FloatArray:
+    """γ of every broker and resource, shape (brokers, resources); 0 where evenness is not asked."""
+    is_used = np.isfinite(measured.mean) & ~(measured.mean < goals.idle)
+    return np.where(is_used, measured.deviation, 0.0)
+
+
+def broken_limits(
+    usage: FloatArray, names: Sequence[int | str], limits: Sequence[tuple[str, float]]
+) -> tuple[BrokenLimit, ...]:
+    """The worst broker of each resource that is above its limit, disk first.
+
+    Parameters
+    ----------
+    usage
+        Shape (brokers, resources).
+    names
+        Of the brokers.
+    limits
+        Name and θ of each resource; infinite where θ is no goal.
+    """
+    found = []
+    for place, (resource, limit) in enumerate(limits):
+        row = int(usage[:, place].argmax())
+        if exceeds(usage[row, place], limit):
+            found.append(BrokenLimit(resource, str(names[row]), float(usage[row, place]), limit))
+    return tuple(sorted(found, key=lambda one: one.resource != "disk"))

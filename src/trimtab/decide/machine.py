@@ -172,7 +172,7 @@ class _Turn:
         acts = self._at(Stage.STARTING, Stage.EXECUTING, Stage.STOPPING)
         disturbed = bool(acts or event.foreign_work or self.state.lost_since or self._recent_return())
         # Load that moves by other causes is no drift: the count begins anew afterwards.
-        drifts = not disturbed and event.worst_deviation > self.policy.drift.begin
+        drifts = not disturbed and self._is_uneven(event)
         since = self.state.drift_since
         forecast = event.forecast_limits and event.forecast_error <= self.policy.hard_limit.max_forecast_error
         self._set(
@@ -181,6 +181,12 @@ class _Turn:
             broken_snapshots=0 if acts or not event.broken_limits else self.state.broken_snapshots + 1,
             forecast_snapshots=0 if acts or not forecast else self.state.forecast_snapshots + 1,
         )
+
+    def _is_uneven(self, event: Observed) -> bool:
+        """Whether the load deviates enough now, and in the forecast that a plan would be made for."""
+        drift, ahead = self.policy.drift, event.forecast_deviation
+        lasts = ahead is None or drift.load == "recent" or ahead > drift.begin
+        return event.worst_deviation > drift.begin and lasts
 
     def _recent_return(self) -> bool:
         quiet = self.policy.restart_quiet_seconds
@@ -360,7 +366,7 @@ class _Turn:
 
     def _measured(self, work: Work, execution: int, effect: Effect, text: str) -> None:
         retries = dict(self.state.retries)
-        if effect is Effect.HELPED:
+        if effect is Effect.HELPED or (effect is Effect.NOTHING and self._is_answered(work)):
             retries.pop(work.trigger, None)
             self._set(retries=retries)
         else:
@@ -381,6 +387,14 @@ class _Turn:
                 )
             )
         self._set(work=None)
+
+    def _is_answered(self, work: Work) -> bool:
+        """Whether the limits that the work answers hold now, perhaps because a burst is over."""
+        observed = self.state.observed
+        if observed is None or not work.limits:
+            return False
+        broken = (*observed.broken_limits, *observed.forecast_limits)
+        return not {(one.broker, one.resource) for one in broken} & set(work.limits)
 
     def _restarted(self) -> None:
         """A plan in preparation is lost, a request is not; an execution goes on if nothing forbids it.
@@ -562,6 +576,11 @@ class _Turn:
         observed, begin = self.state.observed, self.policy.drift.begin
         assert observed is not None
         deviation = f"the worst deviation is {observed.worst_deviation:.0%}, limit {begin:.0%}"
+        ahead = observed.forecast_deviation
+        if observed.worst_deviation > begin and not self._is_uneven(observed):
+            return (
+                f"{deviation}, but that of the forecast is {ahead:.0%}: the load becomes even without moves"
+            )
         if observed.worst_deviation > begin or observed.broken_limits:
             return f"the next snapshot is waited for; {deviation}"
         return f"balanced: {deviation}"
@@ -570,7 +589,7 @@ class _Turn:
         settings = (*condition.settings, *remaining(self.state, self.policy, self.now))
         if condition.trigger is Trigger.REQUEST:
             self._set(requests=self.state.requests[1:])
-        self._set(work=Work(condition.trigger, Stage.PLANNING, self.now, settings))
+        self._set(work=Work(condition.trigger, Stage.PLANNING, self.now, settings, condition.limits))
         self.decisions.append(MakePlan(reason=condition.reason, trigger=condition.trigger, settings=settings))
 
     def _wait_for_work(self, work: Work) -> None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from trimtab.decide import loads
 from trimtab.decide.events import BrokenLimit, BrokerObservation, Observed
-from trimtab.model.goals import exceeds, goal_status
-from trimtab.model.load import FloatArray
-from trimtab.model.replicas.settings import DISK, RESOURCES, ReplicasSettings
-from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot, forecast_usage
+from trimtab.model.goals import Goals, goals_of
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
+from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot, forecast_usage, with_load
 
 FORECAST_HOURS: Final = 4
 """Limits that the forecast breaks later than that are not acted upon: until then it may change."""
 
 
-def observed_of(
-    snapshot: ReplicasSnapshot,
-    settings: ReplicasSettings,
-    taken_at: float,
-    forecast_errors: Mapping[str, float],
-    foreign_work: str = "",
-    conflict: str = "",
-) -> Observed:
+def observed_of(snapshot: ReplicasSnapshot, settings: ReplicasSettings, taken_at: float) -> Observed:
     """The event of a snapshot.
 
     Parameters
@@ -33,32 +26,18 @@ def observed_of(
         θ, and the utilization below which a resource is not balanced.
     taken_at
         Seconds since 1970.
-    forecast_errors
-        By resource, the measured error of the forecast as a share of the load; a resource that is not there
-        has no forecast.
-    foreign_work, conflict
-        As in `Observed`.
     """
-    now = snapshot.imbalance()
-    goals = goal_status(snapshot, settings).goals
-    is_used = np.isfinite(now.mean) & ~(now.mean < goals.idle)
-    deviation = np.where(is_used, now.deviation, 0.0)
-    broker, resource = np.unravel_index(int(deviation.argmax()), deviation.shape)
-    forecast, error = _forecast_limits(snapshot, settings, forecast_errors)
-    return Observed(
-        taken_at=taken_at,
+    goals = goals_of(settings, RESOURCES, snapshot.quality.nominal_capacity)
+    forecast, error = _forecast_limits(snapshot, goals)
+    ahead = loads.deviations(with_load(snapshot, "forecast").imbalance(), goals)
+    return replace(
+        loads.observed_of(snapshot, settings, taken_at),
         coverage=_coverage(snapshot),
         brokers=_brokers(snapshot),
-        worst_deviation=float(deviation[broker, resource]),
-        worst_resource=RESOURCES[resource],
-        worst_broker=str(snapshot.brokers.id[broker]),
-        limits=tuple(zip(RESOURCES, settings.theta, strict=True)),
-        broken_limits=_broken(snapshot, now.usage, settings),
         forecast_limits=forecast,
         forecast_error=error,
-        foreign_work=foreign_work,
+        forecast_deviation=float(ahead.max()) if snapshot.partitions.hours else None,
         unexplained=_unexplained(snapshot),
-        conflict=conflict,
     )
 
 
@@ -80,28 +59,16 @@ def _brokers(snapshot: ReplicasSnapshot) -> tuple[BrokerObservation, ...]:
     return tuple(BrokerObservation(str(broker), rack, alive, count) for broker, rack, alive, count in rows)
 
 
-def _broken(
-    snapshot: ReplicasSnapshot, usage: FloatArray, settings: ReplicasSettings
-) -> tuple[BrokenLimit, ...]:
-    """The worst broker of each resource that is above θ, disk first."""
-    found = []
-    for resource in (DISK, *(one for one in range(len(RESOURCES)) if one != DISK)):
-        row, limit = int(usage[:, resource].argmax()), settings.theta[resource]
-        if exceeds(usage[row, resource], limit):
-            name = str(snapshot.brokers.id[row])
-            found.append(BrokenLimit(RESOURCES[resource], name, float(usage[row, resource]), limit))
-    return tuple(found)
-
-
-def _forecast_limits(
-    snapshot: ReplicasSnapshot, settings: ReplicasSettings, errors: Mapping[str, float]
-) -> tuple[tuple[BrokenLimit, ...], float]:
-    """Limits that the coming hours break, of resources with a forecast, and the largest error of these."""
+def _forecast_limits(snapshot: ReplicasSnapshot, goals: Goals) -> tuple[tuple[BrokenLimit, ...], float]:
+    """Limits that the coming hours break, of resources with a known error, and the largest error of these."""
+    errors = snapshot.forecast_errors
     if not snapshot.partitions.hours or not errors:
         return (), 1.0
     usage = forecast_usage(snapshot)[:FORECAST_HOURS].max(axis=0)
-    limits = tuple(one for one in _broken(snapshot, usage, settings) if one.resource in errors)
-    return limits, max((errors[one.resource] for one in limits), default=1.0)
+    limits = [(name, float(one)) for name, one in zip(RESOURCES, goals.theta, strict=True)]
+    found = loads.broken_limits(usage, snapshot.row_names, limits)
+    known = tuple(one for one in found if one.resource in errors)
+    return known, max((errors[one.resource] for one in known), default=1.0)
 
 
 def _unexplained(snapshot: ReplicasSnapshot) -> int:

@@ -43,6 +43,8 @@ class Work:
         When it came to this stage, seconds since 1970.
     settings
         Settings of its plan.
+    limits
+        Broker and resource of each broken limit that it answers.
     plan
         None while it is made.
     approved_by
@@ -57,6 +59,7 @@ class Work:
     stage: Stage
     since: float
     settings: tuple[tuple[str, object], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
     plan: PlanSummary | None = None
     approved_by: str = ""
     execution: int | None = None

@@ -48,6 +48,14 @@ def goals_of(settings: Any, resources: Sequence[str], nominal: Sequence[str]) ->
     return Goals(theta, epsilon, np.where(np.isin(resources, nominal), 0.0, least))
 
 
+def limit_goals(goals: Sequence[str]) -> tuple[str, ...]:
+    """The limits among the goals of a balancer, for a plan of the fewest moves below θ.
+
+    Racks are a limit too: such a plan must not crowd one.
+    """
+    return tuple(goal for goal in goals if goal in ("theta", "rack")) or ("theta",)
+
+
 def violations(
     usage: FloatArray, deviation: FloatArray, mean: FloatArray, goals: Goals
 ) -> tuple[BoolArray, BoolArray]:

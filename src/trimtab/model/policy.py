@@ -79,7 +79,8 @@ class HardLimit:
     max_forecast_error
         The forecast counts while its measured error is at most this share of the load.
     rest_seconds
-        Time after an execution before this trigger fires again.
+        Time after an execution before this trigger fires again. Bursts may break a limit on one broker after
+        the other.
     aim
         The plan aims at this share of all limits, so that the next rise does not break one again.
     """
@@ -87,7 +88,7 @@ class HardLimit:
     mode: Mode = Mode.PROPOSE
     min_snapshots: Annotated[int, Meta(ge=1)] = 3
     max_forecast_error: Share = 0.20
-    rest_seconds: Seconds = HOUR
+    rest_seconds: Seconds = 15 * 60.0
     aim: Share = 0.95
 
 
@@ -119,7 +120,8 @@ class Drift:
     mode
         `observe`, `propose`, `ask` or `act`.
     begin
-        The worst γ above which the time counts.
+        The worst γ above which the time counts: that of now, and that of the forecast where the plan is made
+        for it.
     end
         The ε of the plan. The gap to `begin` prevents plans without end.
     hold_seconds

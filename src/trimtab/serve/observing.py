@@ -84,7 +84,7 @@ def observed(balancer: Balancer, snapshot: Any, folder: Path, settings: Any) -> 
     return Observation(
         balancer=balancer,
         folder=folder,
-        event=balancer.observed()(snapshot, settings, taken_at, {}),
+        event=balancer.observed()(snapshot, settings, taken_at),
         snapshot=snapshot,
         goals=goals,
         resources=_resources(snapshot, goals),

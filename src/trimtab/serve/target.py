@@ -35,6 +35,7 @@ from trimtab.files.machine import Runtime
 from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
+from trimtab.model.goals import limit_goals
 from trimtab.model.plan import AnyPlan, Verdict
 from trimtab.model.policy import Trigger
 from trimtab.serve.documents import DecisionRecord, PlanRecord
@@ -765,9 +766,7 @@ def kind_of(decision: ev.Decision) -> str:
 def _value(name: str, value: object, configured: Any) -> object:
     """A setting as the balancer's section takes it."""
     if name == "goals" and isinstance(value, tuple | list) and tuple(value) == ("theta",):
-        # Racks are a limit too: the fewest moves below θ must not crowd one.
-        goals = getattr(configured, "goals", ())
-        return tuple(goal for goal in goals if goal in ("theta", "rack")) or ("theta",)
+        return limit_goals(getattr(configured, "goals", ()))
     if isinstance(value, tuple | list):
         return [int(one) if isinstance(one, str) and one.isdecimal() else one for one in value]
     return value

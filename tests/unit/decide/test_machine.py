@@ -234,6 +234,72 @@ def test_a_forecast_with_a_large_error_breaks_no_limit() -> None:
     assert dict(service.one(MakePlan).settings)["load"] == "peak"
 
 
+def test_a_limit_that_will_break_in_a_drifting_cluster_gets_one_plan_for_both() -> None:
+    """Evenness is asked too: else the drift would have the same data copied a second time."""
+    service = Service()
+    limits = (BrokenLimit("disk", "3", 0.91, 0.80),)
+    service.observe(deviation=0.31, forecast_limits=limits, forecast_error=0.10, times=3)
+    order = service.one(MakePlan)
+    expected = {"epsilon": 0.10, "recent_move_hours": 24.0, "load": "peak", "theta.disk": 0.76}
+    assert (order.trigger, dict(order.settings)) == (Trigger.HARD_LIMIT, expected)
+
+
+def test_a_limit_that_is_broken_asks_for_theta_only_in_a_drifting_cluster_too() -> None:
+    """Now the fewest moves count; evenness waits for the drift. So it does where nobody asks for evenness."""
+    limits = (BrokenLimit("disk", "3", 0.91, 0.80),)
+    service = Service()
+    service.observe(deviation=0.31, broken_limits=limits, times=3)
+    assert dict(service.one(MakePlan).settings)["goals"] == ("theta",)
+    service = Service(replace(ACT, drift=Drift(Mode.OBSERVE)))
+    service.observe(deviation=0.31, forecast_limits=limits, forecast_error=0.10, times=3)
+    assert dict(service.one(MakePlan).settings)["goals"] == ("theta",)
+
+
+def limit_work(after: tuple[BrokenLimit, ...]) -> Service:
+    """A service whose execution for broker 3 had no effect, and the limits that are broken then."""
+    service = Service()
+    service.observe(broken_limits=(BrokenLimit("cpu", "3", 0.91, 0.80),), times=3)
+    service.send(PlanMade(PLAN))
+    service.send(ExecutionStarted(1))
+    service.send(ExecutionEnded(1, Outcome.FINISHED, 0, 2, can_undo=True), after=MINUTE)
+    service.observe(15 * MINUTE, broken_limits=after)
+    service.one(Measure)
+    service.send(EffectMeasured(1, Effect.NOTHING))
+    service.observe(broken_limits=after, times=3)
+    return service
+
+
+def test_the_end_of_a_burst_is_no_failure_of_the_plan_for_it() -> None:
+    """The next burst, on broker 4, gets a plan after 15 minutes, not after the pause of a failed plan."""
+    service = limit_work(())
+    service.observe(broken_limits=(BrokenLimit("cpu", "4", 0.91, 0.80),), times=3)
+    assert service.one(MakePlan).trigger is Trigger.HARD_LIMIT
+
+
+def test_another_broker_above_the_limit_is_no_failure_either() -> None:
+    """Broker 4 was above it already when the effect was measured."""
+    assert limit_work((BrokenLimit("cpu", "4", 0.91, 0.80),)).one(MakePlan).trigger is Trigger.HARD_LIMIT
+
+
+def test_a_limit_that_stays_broken_pauses_its_trigger() -> None:
+    """Broker 3 is still above the limit: the plan did not help."""
+    service = limit_work((BrokenLimit("cpu", "3", 0.91, 0.80),))
+    assert "again after 1 h 0 min: execution 1 had the effect `nothing`" in service.one(Wait).reason
+
+
+def test_load_that_the_forecast_evens_out_is_no_drift() -> None:
+    """γ = 0.31 now, 0.12 in the mean of the coming day: a plan for that load would have little to do."""
+    service = Service()
+    service.observe(deviation=0.31, forecast_deviation=0.12, times=100)
+    reason = "the worst deviation is 31%, limit 20%, but that of the forecast is 12%"
+    assert service.one(Wait).reason == f"{reason}: the load becomes even without moves"
+    service.observe(deviation=0.31, forecast_deviation=0.21, times=100)
+    assert service.one(MakePlan).trigger is Trigger.DRIFT
+    recent = Service(replace(ACT, drift=Drift(Mode.ACT, load="recent")))
+    recent.observe(deviation=0.31, forecast_deviation=0.12, times=100)
+    assert recent.one(MakePlan).trigger is Trigger.DRIFT, "plans for the recent load need no forecast"
+
+
 def test_a_returned_broker_gets_its_share_back() -> None:
     """Broker 6 is new and empty; ten minutes later the plan adds it."""
     service = Service()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.settings import RESOURCES, load_value
-from trimtab.model.replicas.snapshot import NO_HOURS, LogDirs, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import LOAD_FORECAST, NO_HOURS, LogDirs, ReplicasSnapshot
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.snapshots import fields_of
@@ -153,7 +153,9 @@ class LoadSeries:
         """
         recent = slice(max(0, step - windows + 1), step + 1)
         now = [np.nan_to_num(load_value(one[recent])) for one in (self.leader, self.follower)]
-        coming = self._forecast(int(self.end[step]), *now)
+        end = int(self.end[step])
+        backtest = None if self.trend_report is None else self.trend_report.backtest(end - DAY, end)
+        coming = self._forecast(end, now[0], now[1], backtest)
         parts = replace(
             self.initial.partitions,
             replicas=replicas,
@@ -164,20 +166,18 @@ class LoadSeries:
             follower_forecast=coming[1],
             held_seconds=np.zeros((0, 0)) if held_seconds is None else held_seconds,
         )
-        at = instant(int(self.end[step])).isoformat().replace("+00:00", "Z")
+        # The forecast of the recorded snapshot is of another time.
+        extra = [one for one in self.initial.quality.extra if one[0] != LOAD_FORECAST]
+        if backtest is not None and backtest.actual.any():
+            extra.append((LOAD_FORECAST, {"backtest": backtest.document()}))
+        quality = replace(self.initial.quality, extra=tuple(extra))
+        at = instant(end).isoformat().replace("+00:00", "Z")
         reference = SnapshotReference(self.initial.reference.cluster, at, f"{step:064x}")
-        return replace(self.initial, reference=reference, partitions=parts)
+        return replace(self.initial, reference=reference, partitions=parts, quality=quality)
 
-    def forecast_errors(self, step: int) -> dict[str, float]:
-        """By resource, the error of the forecast over the day before a step ends; none without trends."""
-        if self.trend_report is None:
-            return {}
-        now = int(self.end[step])
-        known = self.trend_report.backtest(now - DAY, now)
-        share = np.where(known.trend, known.share[1], known.share[0])
-        return {name: float(one) for name, one in zip(RESOURCES, share, strict=True) if np.isfinite(one)}
-
-    def _forecast(self, now: int, leader: FloatArray, follower: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _forecast(
+        self, now: int, leader: FloatArray, follower: FloatArray, backtest: Backtest | None
+    ) -> tuple[FloatArray, FloatArray]:
         first = -(-now // HOUR) * HOUR + HOUR
         wanted = first + np.arange(HOURS) * HOUR
         place = np.searchsorted(self.hour_end, wanted)
@@ -192,11 +192,11 @@ class LoadSeries:
             return one
 
         profile = [at_hand(one) for one in (self.leader_profile, self.follower_profile)]
-        if self.trend_report is None:
+        if self.trend_report is None or backtest is None:
             raised, uses = profile, np.zeros(len(RESOURCES), dtype=np.bool_)
         else:
             raised = [at_hand(one) for one in (self.trend_report.leader, self.trend_report.follower)]
-            uses = self.trend_report.backtest(now - DAY, now).trend
+            uses = backtest.trend
         return (
             expected_loads(profile[0], raised[0], leader, uses),
             expected_loads(profile[1], raised[1], follower, uses),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from trimtab.decide.machine import decide
 from trimtab.decide.replicas import observed_of
 from trimtab.decide.state import State
 from trimtab.model.errors import PlanError
+from trimtab.model.goals import limit_goals
 from trimtab.model.policy import Mode, Policy, Trigger
 from trimtab.model.replicas.plan import Plan, ReplicaMove
 from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
@@ -74,7 +75,7 @@ def settings_with(settings: ReplicasSettings, overrides: Sequence[tuple[str, obj
     if "epsilon" in changes:
         changes["epsilon"] = (changes["epsilon"],) * len(RESOURCES)
     if changes.get("goals") is not None:
-        changes["goals"] = tuple(goal for goal in settings.goals if goal in ("theta", "rack")) or ("theta",)
+        changes["goals"] = limit_goals(settings.goals)
     return replace(settings, **changes)
 
 
@@ -104,7 +105,6 @@ class PolicyReplay:
         self,
         snapshot: ReplicasSnapshot,
         now: float,
-        forecast_errors: Mapping[str, float],
         left: Sequence[ReplicaMove],
         done: tuple[int, int],
     ) -> list[ReplicaMove]:
@@ -116,8 +116,6 @@ class PolicyReplay:
             The cluster at the end of the step.
         now
             Seconds since 1970.
-        forecast_errors
-            As for `observed_of`.
         left
             Moves of the execution that have not arrived yet.
         done
@@ -132,7 +130,7 @@ class PolicyReplay:
             if not left:
                 self._runs = False
                 self._send(ExecutionEnded(self._execution, Outcome.FINISHED, *self._done))
-        observed = observed_of(snapshot, self.settings, now, forecast_errors)
+        observed = observed_of(snapshot, self.settings, now)
         self._send(observed)
         return self._moves if self._runs else []
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
 """Loads of no hours to come."""
+LOAD_FORECAST: Final = "x_load_forecast"
+"""Field of a snapshot's quality: how its forecast came about, and the errors of those before."""
 
 
 class ReplicaBrokerState(IntEnum):
@@ -194,6 +196,26 @@ class ReplicasSnapshot:
     def row_names(self) -> tuple[int, ...]:
         """Names of the rows of `imbalance().usage`: Kafka's ids of the brokers."""
         return tuple(self.brokers.id.tolist())
+
+    @property
+    def backtest(self) -> Mapping[str, Any]:
+        """Forecasts of the last day against their outcomes, as in the quality; empty where there are none."""
+        forecast = dict(self.quality.extra).get(LOAD_FORECAST)
+        found = forecast.get("backtest") if isinstance(forecast, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def forecast_errors(self) -> dict[str, float]:
+        """By resource, Σ|forecast − outcome| / Σ outcome over partitions and the hours of the last day.
+
+        Of the trend where it counts; resources without a known outcome are left out.
+        """
+        known = self.backtest
+        trend = known.get("trend", ())
+        off = {
+            one: known.get("error_with_trend" if one in trend else "error", {}).get(one) for one in RESOURCES
+        }
+        return {name: float(one) for name, one in off.items() if one is not None}
 
     def with_overrides(self, settings: Mapping[str, Any]) -> ReplicasSnapshot:
         """The snapshot with the states that settings of a plan ask for: `drain` empties, `add` fills.

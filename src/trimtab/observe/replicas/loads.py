@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, load_value
-from trimtab.model.replicas.snapshot import NO_HOURS
+from trimtab.model.replicas.snapshot import LOAD_FORECAST, NO_HOURS
 from trimtab.observe.lake.columns import SECOND, Row
 from trimtab.observe.lake.snapshots import fields_of
 
@@ -205,7 +205,6 @@ def expected_loads(profile: FloatArray, trend: FloatArray, recent: FloatArray, u
 HOURS: Final = 24
 OBSERVED_SECONDS: Final = 48 * 3600
 _HOUR: Final = 3600 * SECOND
-_NAME: Final = "x_load_forecast"
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +245,7 @@ def load_forecast(
     place = _place(rows, placement)
     if not (place >= 0).any():
         why = "no profile of the hours to come: that takes samples of two days or more"
-        return LoadForecast(NO_HOURS, NO_HOURS, ((_NAME, {"hours": 0, "why": why}),))
+        return LoadForecast(NO_HOURS, NO_HOURS, ((LOAD_FORECAST, {"hours": 0, "why": why}),))
     backtest = backtest_of(inputs.rows("profile_errors", inputs.tick - 24 * _HOUR + 1))
     told = _role_forecast(rows, placement, first)
     raised = _role_forecast(inputs.rows("trends", first, last), placement, first)
@@ -271,7 +270,7 @@ def load_forecast(
     }
     if backtest.actual.any():
         quality["backtest"] = backtest.document()
-    return LoadForecast(leader, follower, ((_NAME, quality),))
+    return LoadForecast(leader, follower, ((LOAD_FORECAST, quality),))
 
 
 def held_seconds(

@@ -131,13 +131,11 @@ def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
 
 def _expected(snapshot: ReplicasSnapshot) -> str:
     """The forecast errors of the last day, and the resources with a trend."""
-    forecast: Any = dict(snapshot.quality.extra).get("x_load_forecast")
-    found = forecast.get("backtest") if isinstance(forecast, dict) else None
-    if not isinstance(found, dict):
+    errors = snapshot.forecast_errors
+    if not errors:
         return ""
-    trend = [name for name in RESOURCES if name in found.get("trend", ())]
-    off = {name: found["error_with_trend" if name in trend else "error"].get(name) for name in RESOURCES}
-    parts = [f"{resource_name(name)} {one:.1%}" for name, one in off.items() if one is not None]
+    trend = [name for name in RESOURCES if name in snapshot.backtest.get("trend", ())]
+    parts = [f"{resource_name(name)} {one:.1%}" for name, one in errors.items()]
     used = f"; with the trend of the weeks: {', '.join(map(resource_name, trend))}" if trend else ""
     return f"\nexpected loads were off by {', '.join(parts)} over the last day{used}"
 
