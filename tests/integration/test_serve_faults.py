@@ -298,6 +298,23 @@ def test_the_other_instance_finishes_the_execution(
         print(f"{fault}: b decides after {took:.1f} s, and has finished after {ended:.1f} s")
 
 
+@pytest.mark.long
+def test_a_healing_is_not_worse_because_the_broker_returns(tmp_path: Path) -> None:
+    """A returned broker is empty: the healing is not undone for it, and the next loss is healed too."""
+    section = ACT.replace("measure_seconds = 4", "measure_seconds = 60")
+    with ServedCluster(tmp_path, section, measured=True) as world:
+        world.start("a")
+        world.wait_for("a balanced cluster", lambda: observed(world, "a"))
+        world.kill_broker(3)
+        world.wait_for("the end of the healing", lambda: finished(world, "a"), HEALED_SECONDS)
+        world.start_broker(3)
+        world.wait_for("its effect", lambda: world.kinds("a", "measured"))
+        world.wait_for("a second execution", lambda: len(finished(world, "a")) == 2, HEALED_SECONDS)
+        assert [one["trigger"] for one in world.kinds("a", "execute")] == ["broker_lost", "broker_added"]
+        status = world.call("a", "GET", "/api/v1/clusters/sim/replicas")["status"]
+        assert status["modes"]["broker_lost"] == "act", world.kinds("a", "measured")
+
+
 @pytest.mark.parametrize("is_cut_off", by_tier([False], [False], [False, True]))
 def test_an_ended_service_holds_its_lease_until_its_last_order(is_cut_off: bool, tmp_path: Path) -> None:
     """SIGTERM in the middle of a copy: the lease is not released while an order may be on its way."""

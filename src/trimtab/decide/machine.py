@@ -375,7 +375,9 @@ class _Turn:
             self._set(
                 worse_at=(*self.state.worse_at, self.now), must_ask=self.state.must_ask | {work.trigger}
             )
-            undoes = self.policy.undo and work.can_undo and work.trigger is not Trigger.UNDO
+            # An undo of a healing would return replicas to the broker that was lost.
+            is_final = work.trigger in (Trigger.UNDO, Trigger.BROKER_LOST)
+            undoes = self.policy.undo and work.can_undo and not is_final
             if undoes:
                 self._set(undo=(*self.state.undo, execution))
             follows = "it is undone" if undoes else "it is not undone"

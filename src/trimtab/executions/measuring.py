@@ -279,6 +279,9 @@ def _counterfactual(
     empties = any(plan.settings.get(name) for name in ("drain", "demote"))
     if balancer.undo is None or newest is None or newest[0] < receipt.ended_at or empties:
         return None  # a broker that was emptied on purpose is less even, and shall be
+    counted = set(newest[1].row_names) - out_of_service(newest[1], plan.settings)
+    if counted - set(comparison.before.brokers):
+        return None  # a broker that has come since is empty, whatever the moves were
     back = balancer.undo()(plan, receipt, newest[1])
     if not back.moves:
         return None

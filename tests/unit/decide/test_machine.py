@@ -607,6 +607,17 @@ def test_a_rejected_undo_and_one_without_moves_are_not_tried_again() -> None:
         assert Trigger.UNDO not in service.state.retries
 
 
+def test_a_healing_with_a_worse_effect_is_not_undone() -> None:
+    """Its undo would return replicas to the broker that was lost."""
+    service = Service()
+    service.observe(times=3)
+    service.observe(lost="3", times=100)
+    assert service.one(MakePlan).trigger is Trigger.BROKER_LOST
+    service.run(1, Effect.WORSE)
+    assert service.state.undo == ()
+    assert "it is not undone" in service.one(Notify).reason
+
+
 def test_two_worse_effects_in_a_day_pause_the_service() -> None:
     """A person has to resume it."""
     service = Service(replace(ACT, undo=False, hard_limit=HardLimit(Mode.ACT, rest_seconds=0.0)))
