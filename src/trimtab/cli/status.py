@@ -30,7 +30,7 @@ from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.status import TICKS, ClusterStatus, read_statuses
 from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
 from trimtab.report.status_text import finding_lines, status_document, status_text
-from trimtab_common.errors import InputError, SettingsError
+from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_common.settings import Settings
 
 LINE_SECONDS = 5.0
@@ -104,6 +104,8 @@ class ProgressLine:
 
 
 WATCH_SECONDS = 2.0
+_PASSING = (ObserveError, ConnectError)
+"""What may be over at the next look: the pipeline publishes its first tables, a service starts again."""
 
 StatusSource = Callable[[], tuple[Mapping[str, object] | Sequence[object], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
@@ -246,8 +248,7 @@ def _watch(observation: StatusSource, watch_seconds: float) -> None:
         while True:
             try:
                 live.update(Group(*observation()[1]), refresh=True)
-            except ObserveError as error:
-                # The pipeline may publish its first tables while we wait.
+            except _PASSING as error:
                 live.update(f"[yellow]![/] {error}", refresh=True)
             time.sleep(watch_seconds)
 
@@ -261,7 +262,7 @@ def _follow(observation: StatusSource, watch_seconds: float) -> None:
                 try:
                     for part in observation()[1]:
                         console.print(part, soft_wrap=isinstance(part, str))
-                except ObserveError as error:
+                except _PASSING as error:
                     console.print(f"waiting: {error}", soft_wrap=True, markup=False)
             if (now := captured.get()) != last:
                 typer.echo(now, nl=False)

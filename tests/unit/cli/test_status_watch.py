@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.cli import status
 from trimtab.model.errors import ObserveError
+from trimtab_common.errors import ConnectError
 
 if TYPE_CHECKING:
     import pytest
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
 def test_an_empty_lake_is_reported_once_and_then_the_load(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Output goes to a file: the wait is reported once, then the load, then each change once."""
-    answers = iter(["empty", "empty", "first", "first", "second", "end"])
+    """Output goes to a file: the wait is reported once, then the load, then each change once;
+    a service that starts again in between ends nothing.
+    """
+    answers = iter(["empty", "empty", "first", "first", "gone", "second", "end"])
 
     def seen() -> Any:
         match next(answers):
             case "empty":
                 raise ObserveError("lake [lake] holds no load")
+            case "gone":
+                raise ConnectError("the service starts again")
             case "end":
                 raise KeyboardInterrupt
             case answer:
@@ -29,4 +34,5 @@ def test_an_empty_lake_is_reported_once_and_then_the_load(
 
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     status.show(seen, watch=True, as_json=False)
-    assert capsys.readouterr().out == "waiting: lake [lake] holds no load\nfirst\nsecond\n"
+    gone = "waiting: the service starts again"
+    assert capsys.readouterr().out == f"waiting: lake [lake] holds no load\nfirst\n{gone}\nsecond\n"
