@@ -282,6 +282,7 @@ def test_the_other_instance_finishes_the_execution(
         took = time.time() - begun
         world.wait_for("the end of the execution at b", lambda: finished(world, "b"), TAKEOVER_SECONDS)
         ended = finished(world, "b")[-1]["at"] - begun
+        print(f"{fault}: b decides after {took:.1f} s, and has finished after {ended:.1f} s")
         if fault == "frozen":
             world.kill("a", signal.SIGCONT)
         if fault == "cut off":
@@ -298,7 +299,6 @@ def test_the_other_instance_finishes_the_execution(
         assert world.left_over() == []
         assert world.is_whole()
         assert len(world.kinds("b", "execute")) == 1
-        print(f"{fault}: b decides after {took:.1f} s, and has finished after {ended:.1f} s")
 
 
 @pytest.mark.long

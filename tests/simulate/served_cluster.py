@@ -402,8 +402,10 @@ class ServedCluster:
         verbs = ("reassign", "cancel", "elect", "move_log_dir", "configure")
 
         def is_claim(one: Happening) -> bool:
-            names = [change[0] for change in one.detail if isinstance(change, tuple)]
-            return one.verb == "configure" and all(str(name).startswith(CLAIM) for name in names)
+            if one.verb != "configure":
+                return False
+            names = [change[0] if isinstance(change, tuple) else change for change in one.detail]
+            return all(str(name).startswith(CLAIM) for name in names)
 
         return self.server.do(
             lambda cluster: [
