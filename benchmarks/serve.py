@@ -125,7 +125,7 @@ class Process:
         return self._log.read_text(encoding="utf-8")
 
     def _sample(self) -> None:
-        while not self._over.wait(0.1):
+        while not self._over.wait(0.2):
             for name, value in memory_of(self.id).items():
                 self.peaks[name] = max(self.peaks.get(name, 0.0), value)
 
@@ -181,12 +181,16 @@ def family(process: int) -> list[int]:
 
 
 def memory_of(process: int) -> dict[str, float]:
-    """Resident MiB of a process (`service`), of each child by its command, and of all together (`all`)."""
+    """Resident MiB of a process (`service`), of each child by its command, and of all together (`all`).
+
+    Pages that several processes share are divided by their number (PSS): the JVM forks now and then, and both
+    halves have all its pages for a moment.
+    """
     found = {"all": 0.0}
     for one in family(process):
         with contextlib.suppress(OSError, StopIteration, ValueError):
-            status = Path(f"/proc/{one}/status").read_text().splitlines()
-            size = int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+            size = int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1024
             found["all"] += size
             name = "service" if one == process else command_of(one)
             found[name] = found.get(name, 0.0) + size
@@ -198,7 +202,7 @@ def command_of(process: int) -> str:
     words = Path(f"/proc/{process}/cmdline").read_bytes().decode().split("\0")
     if "java" in words[0]:
         return "JVM"
-    return next((one for one in ("collect", "pipeline") if one in words), "other")
+    return next((one for one in ("collect", "pipeline") if one in words), "planner")
 
 
 def cpu_seconds(process: int, *, children: bool = False) -> float:
@@ -330,7 +334,7 @@ def watched(folder: Path, part: str, idle_seconds: float) -> dict[str, Any]:
         found["start_seconds"] = round(time.monotonic() - process.begun, 2)
         wait_for("decides on a snapshot", lambda: is_observed(process), process)
         found["observe_seconds"] = round(time.monotonic() - process.begun - found["start_seconds"], 2)
-        found["peak_mebibytes_start"] = process.peak()["service"]
+        found["peak_mebibytes_start"] = process.peak()
         print("idle", flush=True)
         found["idle"] = idle(process, idle_seconds)
         print("answers", flush=True)
@@ -345,9 +349,7 @@ def watched(folder: Path, part: str, idle_seconds: float) -> dict[str, Any]:
         found["mebibytes_after_three_plans"] = round(memory_of(process.id)["service"], 1)
         print("death", flush=True)
         found["death"] = [death(process, lake, snapshot, cluster, number) for number in (1, 2)]
-        found["peak_mebibytes"] = max(
-            process.peak()["service"], found["planning"]["peak_mebibytes"], found["peak_mebibytes_start"]
-        )
+        found["peak_mebibytes_later"] = process.peak()
         found["answers_after_plans"] = {name: answers(process, path) for name, path in PATHS.items()}
         found["state_bytes"] = bytes_below(folder / "state")
         found["log_bytes"] = bytes_below(folder / "lake" / "serve")
@@ -411,7 +413,7 @@ def during(process: Process, work: Callable[[], object], after: float) -> dict[s
         "seconds": round((ended or 0.0) - begun, 2),
         "answers": min(counts.values()),
         "max_seconds": {name: round(one, 4) for name, one in longest.items()},
-        "peak_mebibytes": process.peak()["service"],
+        "peak_mebibytes": process.peak(),
     }
 
 

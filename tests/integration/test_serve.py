@@ -16,6 +16,7 @@ import pytest
 
 from simulate.kafka.cluster import SimulatedKafka
 from simulate.served_cluster import ServedCluster
+from trimtab.files.replicated import unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ def held_by(world: ServedCluster, broker: int) -> int:
 def executed_plan(world: ServedCluster, name: str) -> bytes:
     """The plan that the journal of executions has of the newest execution."""
     with closing(sqlite3.connect(world.folder / name / "serve" / "executions.sqlite", timeout=10)) as db:
-        return str(db.execute("SELECT plan FROM executions ORDER BY id DESC LIMIT 1").fetchone()[0]).encode()
+        return unpacked(db.execute("SELECT plan FROM executions ORDER BY id DESC LIMIT 1").fetchone()[0])
 
 
 def facts_of_the_execution(world: ServedCluster, name: str) -> dict[str, Any]:

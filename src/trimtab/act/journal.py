@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -15,6 +15,7 @@ from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import FINAL, AnyExecution, ExecutionStatus
 from trimtab.act.executor import BALANCER, ExecutionSummary, StateCodecs
 from trimtab.act.lease import ClusterBusyError, Lease, clock_text, locked, this_process
+from trimtab.files.replicated import packed, unpacked
 from trimtab.model.errors import ActError
 
 SCHEMA_VERSION = 2
@@ -37,6 +38,8 @@ _SCHEMA = (
     "CREATE TRIGGER log_is_only_added_to BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END",
     "CREATE TRIGGER log_is_never_cut BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'append-only'); END",
 )
+_OVER = (ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE, ExecutionStatus.CANCELLED)
+"""Statuses of executions that may be removed; a stopped one may be resumed."""
 
 
 ConnectDatabase = Callable[[Path], sqlite3.Connection]
@@ -149,7 +152,16 @@ class Journal:
             cursor = self._db.execute(
                 "INSERT INTO executions (cluster_id, cluster, created_at, status, owner, plan, facts, head) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (state.cluster_id, cluster, state.now, state.status, owner, plan, json.dumps(facts), head),
+                (
+                    state.cluster_id,
+                    cluster,
+                    state.now,
+                    state.status,
+                    owner,
+                    packed(plan.encode()),
+                    json.dumps(facts),
+                    head,
+                ),
             )
             execution = cursor.lastrowid
             assert execution is not None
@@ -189,6 +201,29 @@ class Journal:
                 (execution, after.now, event, order, json.dumps(changes), execution),
             )
         return True
+
+    def remove_old(self, retained: int, besides: Collection[int] = ()) -> list[int]:
+        """Remove executions that have ended, except the newest `retained` of them and those of `besides`.
+
+        Each is removed with its steps, log and requests in one transaction. Returns their ids.
+        """
+        ended = [one.id for one in self.entries() if one.status in _OVER and one.id not in besides]
+        removed = sorted(ended[retained:])
+        for execution in removed:
+            with self._transaction():
+                self._db.execute("DROP TRIGGER log_is_never_cut")
+                for table, key in (
+                    ("steps", "execution"), ("log", "execution"), ("requests", "execution"),
+                    ("executions", "id"),
+                ):  # fmt: skip
+                    self._db.execute(f"DELETE FROM {table} WHERE {key} = ?", (execution,))
+                self._db.execute(_SCHEMA[-1])
+        return removed
+
+    def newest_sequence(self, execution: int) -> int:
+        """Number of its newest entry in the log; where that is the same, so is the state."""
+        row = self._db.execute("SELECT max(sequence) FROM log WHERE execution = ?", (execution,)).fetchone()
+        return int(row[0] or 0)
 
     def take_over(self, execution: int, owner: str) -> None:
         """Say who runs it from now on."""
@@ -266,7 +301,7 @@ class Journal:
     def plan(self, execution: int) -> str:
         """The plan that it carries out, as it was written down at the start."""
         row = self._db.execute("SELECT plan FROM executions WHERE id = ?", (execution,)).fetchone()
-        return str(row[0])
+        return unpacked(row[0]).decode()
 
     def log(self, execution: int) -> list[tuple[float, str, str, dict[str, object]]]:
         """(time, event, order, changes) of every write since the start."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
@@ -26,6 +28,8 @@ from trimtab_common.errors import TrimtabError
 CHECKPOINT_DOCUMENTS: Final = 256
 """Documents after which the writer stores whole databases, and removes the documents before."""
 _ALL: Final = 1 << 62
+_PIECE_BYTES: Final = 1 << 20
+"""A multiple of four, so that encoded pieces follow one another without padding."""
 
 Statement = tuple[str, list[Any]]
 """SQL with its parameters; text, numbers and null only."""
@@ -197,21 +201,26 @@ class LakeLog:
                 raise
 
     def write_checkpoint(self) -> bool:
-        """Store whole databases once there are many documents, and remove the documents before."""
+        """Store whole databases once there are many documents, and remove the documents before.
+
+        Transactions wait for the copies of the databases, and not for their compression.
+        """
         with self._lock:
             if self._require is None or self._added < CHECKPOINT_DOCUMENTS:
                 return False
-            numbers = [one for one in self._documents.numbers() if one <= self._number]
-            databases = {name: base64.b85encode(self._image(name)).decode() for name in self._names}
-            content = gzip.compress(json.dumps(databases).encode(), mtime=0)
+            number = self._number
+            numbers = [one for one in self._documents.numbers() if one <= number]
+            images = {name: self._image(name) for name in self._names}
+        content = _compressed(images)
+        with self._lock:
             with suppress(FileExistsError):
-                create(self._folder / f"checkpoint-{self._number:020d}", content)
+                create(self._folder / f"checkpoint-{number:020d}", content)
             # The newest document stays: writers and readers find their place by it.
             for old in self._checkpoints()[:-2]:
                 (self._folder / f"checkpoint-{old:020d}").unlink(missing_ok=True)
             for old in numbers[:-1]:
                 self._documents.path(old).unlink(missing_ok=True)
-            self._added = 1
+            self._added = 1 + self._number - number
             return True
 
     def connect(self, path: Path, require: Callable[[], None] = lambda: None) -> sqlite3.Connection:
@@ -225,14 +234,12 @@ class LakeLog:
         """
         return _LoggedConnection(path, partial(self.appended, path.stem), require)
 
-    def _image(self, name: str) -> bytes:
+    def _image(self, name: str) -> Path:
         image = self._local / f".{name}.image"
         image.unlink(missing_ok=True)
         with closing(sqlite3.connect(self.path(name), timeout=30.0)) as db:
             db.execute("VACUUM INTO ?", (str(image),))
-        content = image.read_bytes()
-        image.unlink()
-        return content
+        return image
 
     def _checkpoints(self) -> list[int]:
         try:
@@ -248,6 +255,31 @@ class LakeLog:
                 databases = json.loads(gzip.decompress(content))
                 return numbers[-1], {name: base64.b85decode(text) for name, text in databases.items()}
         return None
+
+
+def _compressed(images: Mapping[str, Path]) -> bytes:
+    """A checkpoint: an object of texts in JSON, compressed piece by piece; the files are removed."""
+    found = io.BytesIO()
+    with gzip.GzipFile(fileobj=found, mode="wb", compresslevel=6, mtime=0) as file:
+        for place, (name, image) in enumerate(images.items()):
+            file.write(f'{", " if place else "{"}{json.dumps(name)}: "'.encode())
+            with open(image, "rb") as content:
+                while piece := content.read(_PIECE_BYTES):
+                    file.write(base64.b85encode(piece))
+            file.write(b'"')
+            image.unlink()
+        file.write(b"}")
+    return found.getvalue()
+
+
+def packed(content: bytes) -> str:
+    """A document in JSON as a shorter text, for the parameter of a statement."""
+    return base64.b85encode(zlib.compress(content, 6)).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """The document; texts that were written as they are begin with a brace, packed ones never do."""
+    return text.encode() if text.startswith("{") else zlib.decompress(base64.b85decode(text))
 
 
 class _LoggedConnection(sqlite3.Connection):
@@ -276,7 +308,8 @@ class _LoggedConnection(sqlite3.Connection):
         if word.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
             self._statements = []
         cursor = super().execute(sql, parameters)
-        if word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+        is_trigger = word == "DROP TRI" or (word == "CREATE T" and self._statements)
+        if is_trigger or word.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
             self._statements.append((sql, list(parameters)))
         return cursor
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec import Struct
 
 from trimtab.model.policy import Freeze, Policy, Window, weekdays
-from trimtab_common.documents import Seconds
+from trimtab_common.documents import Count, Seconds
 from trimtab_common.settings import RejectCallback, Section
 
 
@@ -60,6 +60,11 @@ class ServeSettings(Policy):
         Duration of the lease of the deciding instance.
     poll_seconds
         Time between two looks at the lake.
+    retained_plans
+        Number of plans in the journal that nothing waits for: what-if, withdrawn and executed ones.
+    retained_executions
+        Number of ended executions in the journal; older ones are removed with their steps and logs. One that
+        is stopped, or not measured yet, stays.
     notifications
         Tables `[[serve.notifications]]` with `kind`, `url` and `secret_file`.
     cruise_control
@@ -78,6 +83,8 @@ class ServeSettings(Policy):
     trusted_proxies: tuple[str, ...] = ()
     lease_seconds: Seconds = 30.0
     poll_seconds: Seconds = 2.0
+    retained_plans: Count = 100
+    retained_executions: Count = 100
     notifications: tuple[NotificationTarget, ...] = ()
     cruise_control: bool = False
 

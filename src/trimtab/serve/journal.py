@@ -17,7 +17,7 @@ import msgspec
 
 from trimtab.act.journal import use_write_ahead_log
 from trimtab.decide.state import State, state_bytes, state_from
-from trimtab.files.replicated import LakeLog
+from trimtab.files.replicated import LakeLog, packed, unpacked
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 
 DATABASE: Final = "serve"
@@ -35,8 +35,8 @@ _SCHEMA: Final = (
     "text TEXT NOT NULL)",
 )
 RETAINED_DECISIONS: Final = 100_000
-RETAINED_PLANS: Final = 500
-"""Plans that nothing waits for; a file may have megabytes, and each checkpoint holds them."""
+RETAINED_PLAN_BYTES: Final = 64_000_000
+"""Bytes of the packed files of plans that nothing waits for, which each checkpoint holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,13 @@ class ServiceJournal:
         The log in the lake, which transactions reach first.
     schema
         Further tables that belong to the same transactions, such as the outbox of notifications.
+    retained_plans
+        Number of plans that nothing waits for.
     """
 
-    def __init__(self, log: LakeLog, schema: Sequence[str] = ()) -> None:
+    def __init__(self, log: LakeLog, schema: Sequence[str] = (), retained_plans: int = 100) -> None:
         self._log = log
+        self._retained_plans = retained_plans
         self._schema = (*_SCHEMA, *schema)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -186,13 +189,14 @@ class ServiceJournal:
         """Add a plan, or its record anew; only in a transaction."""
         self.execute(
             "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?)",
-            (record.digest, record.made_at, msgspec.json.encode(record).decode(), content.decode()),
+            (record.digest, record.made_at, msgspec.json.encode(record).decode(), packed(content)),
         )
         self.execute(
-            "DELETE FROM plans WHERE digest IN (SELECT digest FROM plans "
+            "DELETE FROM plans WHERE digest IN (SELECT digest FROM (SELECT digest, row_number() OVER newest "
+            "AS place, sum(length(content)) OVER newest AS bytes FROM plans "
             "WHERE json_extract(record, '$.state') IN ('what-if', 'withdrawn', 'executed') "
-            "ORDER BY made_at DESC LIMIT -1 OFFSET ?)",
-            (RETAINED_PLANS,),
+            "WINDOW newest AS (ORDER BY made_at DESC, digest)) WHERE place > ? OR (place > 1 AND bytes > ?))",
+            (self._retained_plans, RETAINED_PLAN_BYTES),
         )
 
     def update_plan(self, record: PlanRecord) -> None:
@@ -209,7 +213,7 @@ class ServiceJournal:
 
     def plan_content(self, digest: str) -> bytes:
         """The bytes of a plan file."""
-        return str(self.execute("SELECT content FROM plans WHERE digest = ?", (digest,))[0][0]).encode()
+        return unpacked(self.execute("SELECT content FROM plans WHERE digest = ?", (digest,))[0][0])
 
     def plans(self, cluster: str | None, limit: int) -> list[PlanRecord]:
         """Records of plans, newest first."""

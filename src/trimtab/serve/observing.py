@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,8 @@ class Observation:
         Where it lies; tells whether a newer one has come.
     event
         What decisions need of it.
+    snapshot
+        Without the loads of hours to come, which take most of its memory.
     goals
         Load and missed goals, by the settings of the balancer.
     """
@@ -59,6 +62,11 @@ class Observation:
         missed = bool(self.goals.violations) or any(one.violations() for one in self.goals.secondary_goals)
         return "unbalanced" if missed else "balanced"
 
+    @cached_property
+    def largest(self) -> tuple[LargestPart, ...]:
+        """The largest partitions by their largest load."""
+        return largest_parts(self)
+
 
 def observation_of(
     balancer: Balancer, cluster: Cluster, lake: Location, settings: Any, before: Observation | None
@@ -73,7 +81,12 @@ def observation_of(
     folder = Lake(lake, balancer.pipeline()).newest_snapshot(cluster.id)
     if before is not None and before.folder == folder:
         return before
-    return observed(balancer, balancer.snapshot().read(folder), folder, settings)
+    found = observed(balancer, balancer.snapshot().read(folder), folder, settings)
+    # Here once, and not in the first request; what reading took goes back to the machine.
+    _ = found.brokers, found.largest
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    return found
 
 
 def observed(balancer: Balancer, snapshot: Any, folder: Path, settings: Any) -> Observation:
@@ -85,7 +98,7 @@ def observed(balancer: Balancer, snapshot: Any, folder: Path, settings: Any) -> 
         balancer=balancer,
         folder=folder,
         event=balancer.observed()(snapshot, settings, taken_at),
-        snapshot=snapshot,
+        snapshot=getattr(snapshot, "without_forecast", lambda: snapshot)(),
         goals=goals,
         resources=_resources(snapshot, goals),
     )

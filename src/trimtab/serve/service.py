@@ -17,9 +17,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
-
 from trimtab.act.control import state_of
+from trimtab.act.execution.state import AnyExecution
 from trimtab.act.executor import ExecutionSummary
 from trimtab.act.journal import ExecutionStore
 from trimtab.balancers import BALANCERS, balancer_named
@@ -55,7 +54,7 @@ from trimtab.serve.documents import (
     Waiting,
 )
 from trimtab.serve.interface import ConflictError, NotLeaderError, UnknownError
-from trimtab.serve.journal import DATABASE, EXECUTIONS, MeasuredEffect, ServiceJournal
+from trimtab.serve.journal import DATABASE, EXECUTIONS, ServiceJournal
 from trimtab.serve.loads import load_series
 from trimtab.serve.notifications import (
     OUTBOX_SCHEMA,
@@ -122,7 +121,7 @@ class Service:
         self._ticked_at = self._runtime.monotonic()
         self._log = LakeLog(lake / "serve" / "log", self._folder, (EXECUTIONS, DATABASE))
         self._log.restore()
-        self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA)
+        self.journal = ServiceJournal(self._log, OUTBOX_SCHEMA, self.settings.retained_plans)
         self._outbox = SqliteOutbox(self.journal.execute, self.journal.transaction)
         self._deliverer = Deliverer(
             self._outbox, lambda: self.settings, lambda: self.is_leader, runtime=runtime
@@ -145,7 +144,7 @@ class Service:
         with self._store():
             pass  # makes the tables of the journal of executions, which documents of the log need
         self._children = Children(self._commands() if self.settings.observe == "run" else ())
-        self._ended: dict[int, ExecutionRecord] = {}
+        self._figures: dict[int, tuple[int, dict[str, Any]]] = {}
 
     def _chosen(self) -> list[tuple[Cluster, str]]:
         known = clusters_of(self._all)
@@ -259,6 +258,7 @@ class Service:
                 self.journal.notify_readers()
         except WriterReplacedError:
             self.journal.reopen(self._log.restore)
+            self._figures.clear()
             self._log.follow()
 
     def _decide_with(self, lease: StoredLease) -> None:
@@ -305,9 +305,19 @@ class Service:
 
     def _write_checkpoint(self) -> None:
         try:
-            self._log.write_checkpoint()
+            if self._log.write_checkpoint():
+                self._remove_old_executions()
         except (OSError, TrimtabError, sqlite3.Error) as error:
             LOG.warning("no checkpoint of the journal: %s", error)  # the next look tries again
+
+    def _remove_old_executions(self) -> None:
+        works = [target.state.work for target in self._targets]
+        in_work = {one.execution for one in works if one is not None and one.execution is not None}
+        with self._store() as store:
+            for number in store.journal.remove_old(self.settings.retained_executions, in_work):
+                self._figures.pop(number, None)
+                for target in self._targets:
+                    target.progress.pop(number, None)
 
     def _execution_context(self, cluster: Cluster) -> ExecutionContext:
         # An execution belongs to the leadership in which it begins: a later one resumes it anew.
@@ -376,7 +386,7 @@ class Service:
         return TargetDetail(
             status=self._status(target),
             brokers=() if found is None else found.brokers,
-            largest=() if found is None else largest_parts(found),
+            largest=() if found is None else found.largest,
         )
 
     def _status(self, target: Target) -> TargetStatus:
@@ -563,32 +573,17 @@ class Service:
         return None
 
     def _record_of(self, store: ExecutionStore, entry: ExecutionSummary) -> ExecutionRecord:
-        known = self._ended.get(entry.id)
-        effect = self.journal.effect(entry.id)
-        if known is not None:
-            return known if effect is None else _with_effect(known, effect)
-        cluster = self._cluster_of(entry)
+        cluster, effect = self._cluster_of(entry), self.journal.effect(entry.id)
         target = next(
             (t for t in self._targets if t.name == cluster and t.balancer.name == entry.balancer), None
         )
         # A follower cannot see whether the process of the deciding instance runs: it takes its word.
         is_followed = not self.is_leader and bool(self.leader[0])
         status = entry.status if is_followed else store.status(entry)
-        # The journal has no bytes of copies under way; the thread that runs the execution does.
-        state = None if target is None else target.running.get(entry.id)
-        if state is None or status in _FINAL_STATUSES:
-            state = state_of(balancer_named(entry.balancer, "execution").executor(), store, entry.id)
-        records = state.records
-        sizes = [int(getattr(one.step, "bytes", 0)) for one in records]
-        copied = [
-            size if one.state == "done" else min(size, int(getattr(one, "copied_bytes", 0) or 0))
-            for one, size in zip(records, sizes, strict=True)
-        ]
-        throttle = getattr(state.settings, "throttle", None)
         progress = target.progress.get(entry.id, "") if target is not None else ""
         if status not in (*_FINAL_STATUSES, "running"):
             progress = f"{status}: {progress}" if progress else status
-        record = ExecutionRecord(
+        return ExecutionRecord(
             cluster=cluster,
             balancer=entry.balancer,
             number=entry.id,
@@ -598,17 +593,26 @@ class Service:
             started_at=entry.created_at,
             ended_at=entry.ended_at,
             status=status if status in _FINAL_STATUSES else "running",
-            steps=len(records),
-            steps_done=sum(1 for one in records if one.state in ("done", "dropped")),
-            steps_failed=sum(1 for one in records if one.state in ("failed", "skipped")),
-            bytes_done=sum(copied),
-            bytes_total=sum(sizes),
             progress=progress,
-            throttle_bytes_per_second=throttle if isinstance(throttle, int | float) else None,
+            effect="" if effect is None else effect.effect,
+            effect_text="" if effect is None else effect.text,
+            **self._figures_of(store, entry, target),
         )
-        if record.status in ("finished", "incomplete"):
-            self._ended[entry.id] = record  # it does not change any more
-        return record if effect is None else _with_effect(record, effect)
+
+    def _figures_of(
+        self, store: ExecutionStore, entry: ExecutionSummary, target: Target | None
+    ) -> dict[str, Any]:
+        """Sums over the steps; they are decoded only where the journal has changed, and nobody runs them."""
+        # The journal has no bytes of copies under way; the thread that runs the execution does.
+        running = None if target is None else target.running.get(entry.id)
+        if running is not None and entry.status not in _FINAL_STATUSES:
+            return _figures(running)
+        sequence = store.journal.newest_sequence(entry.id)
+        known = self._figures.get(entry.id)
+        if known is None or known[0] != sequence:
+            executor = balancer_named(entry.balancer, "execution").executor()
+            self._figures[entry.id] = known = (sequence, _figures(state_of(executor, store, entry.id)))
+        return known[1]
 
     def execution(self, cluster: str, number: int) -> ExecutionDetail:
         """One execution, with all its steps."""
@@ -702,8 +706,22 @@ class Service:
         return found
 
 
-def _with_effect(record: ExecutionRecord, effect: MeasuredEffect) -> ExecutionRecord:
-    return msgspec.structs.replace(record, effect=effect.effect, effect_text=effect.text)
+def _figures(state: AnyExecution) -> dict[str, Any]:
+    """The sums over the steps of an execution that its record has."""
+    records, throttle = state.records, getattr(state.settings, "throttle", None)
+    sizes = [int(getattr(one.step, "bytes", 0)) for one in records]
+    copied = [
+        size if one.state == "done" else min(size, int(getattr(one, "copied_bytes", 0) or 0))
+        for one, size in zip(records, sizes, strict=True)
+    ]
+    return {
+        "steps": len(records),
+        "steps_done": sum(1 for one in records if one.state in ("done", "dropped")),
+        "steps_failed": sum(1 for one in records if one.state in ("failed", "skipped")),
+        "bytes_done": sum(copied),
+        "bytes_total": sum(sizes),
+        "throttle_bytes_per_second": throttle if isinstance(throttle, int | float) else None,
+    }
 
 
 def _worst_text(event: ev.Observed) -> str:

@@ -67,6 +67,27 @@ def test_the_log_is_only_added_to(tmp_path: Path) -> None:
     db.close()
 
 
+def test_old_executions_are_removed(tmp_path: Path) -> None:
+    """With all that belongs to them; the newest, those in work and those that a person stopped stay."""
+    path = tmp_path / "journal.sqlite"
+    with Journal(path, CODECS) as journal:
+        for _ in range(6):
+            cluster = new_cluster()
+            run(cluster, prepared(cluster, PLAN), tmp_path)
+        db = sqlite3.connect(path)
+        db.execute("UPDATE executions SET status = 'stopped' WHERE id = 2")
+        db.commit()
+        assert journal.remove_old(2, besides=[3]) == [1, 4]
+        assert [one.id for one in journal.entries()] == [6, 5, 3, 2]
+        for table in ("steps", "log"):
+            left = db.execute(f"SELECT DISTINCT execution FROM {table} ORDER BY execution").fetchall()
+            assert left == [(2,), (3,), (5,), (6,)], table
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute("DELETE FROM log")
+        db.close()
+        assert journal.remove_old(2, besides=[3]) == []
+
+
 def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
     """A file that a later trimtab wrote is not touched."""
     path = tmp_path / "journal.sqlite"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -11,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.act.journal import use_write_ahead_log
+from support.journals import CODECS
+from trimtab.act.journal import Journal, use_write_ahead_log
 from trimtab.files import replicated
-from trimtab.files.replicated import LakeLog, WriterReplacedError
+from trimtab.files.replicated import LakeLog, WriterReplacedError, packed, unpacked
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab_common.errors import TrimtabError
 
@@ -169,6 +173,80 @@ def test_a_checkpoint_never_misses_a_transaction_of_its_number(
     second = instance("second")
     second.log.follow()
     assert second.rows() == first.rows() != []
+
+
+def test_transactions_do_not_wait_for_the_compression_of_a_checkpoint(
+    instance: Callable[[str], Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An order that is written down meanwhile is not delayed, and is in the document after the checkpoint."""
+    monkeypatch.setattr(replicated, "CHECKPOINT_DOCUMENTS", 1)
+    first = instance("first")
+    with first.log.writing(lambda: None, "first"):
+        first.add(1)
+        compressed = replicated._compressed
+
+        def then_add(images: Any) -> bytes:
+            adder = threading.Thread(target=first.add, args=(2,))
+            adder.start()
+            adder.join(10)
+            assert not adder.is_alive()
+            return compressed(images)
+
+        monkeypatch.setattr(replicated, "_compressed", then_add)
+        assert first.log.write_checkpoint()
+    second = instance("second")
+    assert [row[0] for row in second.rows()] == [1]
+    second.log.follow()
+    assert second.rows() == first.rows()
+    assert len(second.rows()) == 2
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3 * (1 << 20) + 2])
+def test_a_checkpoint_is_written_piece_by_piece(tmp_path: Path, size: int) -> None:
+    """Whatever the size of a database: the document is the one that earlier versions read and write."""
+    content = {name: bytes(range(256)) * (size // 256) + b"end"[: size % 3] for name in ("a", "b")}
+    images = {name: tmp_path / name for name in content}
+    for name, image in images.items():
+        image.write_bytes(content[name])
+    found = json.loads(gzip.decompress(replicated._compressed(images)))
+    assert found == {name: base64.b85encode(one).decode() for name, one in content.items()}
+    assert not any(image.exists() for image in images.values())
+
+
+def test_packed_documents_are_short_and_plain_ones_are_read() -> None:
+    """A plan of 10,000 moves takes a fifth of its bytes."""
+    plan = json.dumps(
+        {"moves": [{"topic": f"t{n % 97}", "partition": n, "to": n % 7} for n in range(10_000)]}
+    )
+    text = packed(plan.encode())
+    assert len(text) < len(plan) / 5
+    assert unpacked(text) == unpacked(plan) == plan.encode()
+
+
+def test_removed_executions_are_removed_everywhere(tmp_path: Path) -> None:
+    """A follower removes them too, although its log of executions is only added to."""
+    logs = []
+    for name in ("first", "second"):
+        log = LakeLog(tmp_path / "lake", tmp_path / name, ("executions",))
+        log.restore()
+        with Journal(log.path("executions"), CODECS, log.connect):
+            logs.append(log)
+    with (
+        logs[0].writing(lambda: None, "first"),
+        Journal(logs[0].path("executions"), CODECS, logs[0].connect) as one,
+    ):
+        with one._transaction():
+            one._db.execute(
+                "INSERT INTO executions VALUES (1, 'c', 'c', 0.0, 1.0, 'finished', '', '{}', '{}', '{}')"
+            )
+            one._db.execute("INSERT INTO log VALUES (1, 1, 0.0, '', '', '{}')")
+        assert one.remove_old(0) == [1]
+    logs[1].follow()
+    with closing(sqlite3.connect(logs[1].path("executions"))) as db:
+        assert db.execute("SELECT count(*) FROM log").fetchone() == (0,)
+        db.execute("INSERT INTO log VALUES (1, 1, 0.0, '', '', '{}')")
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute("DELETE FROM log")
 
 
 def test_a_local_commit_that_fails_is_made_good_from_the_lake(instance: Callable[[str], Instance]) -> None:

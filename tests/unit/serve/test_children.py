@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulate.instances import lognormal_skew, skewed_bundles
+from support.executing import prepared
+from support.fake_port import FakeCluster
+from support.journals import CODECS
+from support.plans import plan_of
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.journal import Journal
 from trimtab.balancers import BALANCERS
 from trimtab.files.machine import Runtime
 from trimtab.model.errors import PlanError
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake.lake import Lake
+from trimtab.serve import journal as serve_journal
 from trimtab.serve.children import Child, Children, call_apart
+from trimtab.serve.documents import PlanRecord
 from trimtab.serve.service import Service
 from trimtab_common.errors import InputError
 
@@ -109,18 +121,35 @@ def test_a_killed_child_starts_again_after_a_pause_that_grows(
     assert child.process.poll() == -signal.SIGTERM
 
 
+def with_hours(snapshot: ReplicasSnapshot) -> ReplicasSnapshot:
+    """The snapshot with the same load in each of 24 hours to come."""
+    parts = snapshot.partitions
+    leader, follower = (
+        np.repeat(one[:, None], 24, axis=1) for one in (parts.leader_load, parts.follower_load)
+    )
+    return replace(snapshot, partitions=replace(parts, leader_forecast=leader, follower_forecast=follower))
+
+
+def service_on(folder: Path, balancer: str, name: str, runtime: Runtime) -> Service:
+    """A service that is not started, with a lake that has a snapshot."""
+    place = folder / "lake"
+    snapshot: Any = (
+        with_hours(lognormal_skew(6, 300, 1)) if balancer == "replicas" else skewed_bundles(4, 128, 1)
+    )
+    lake = Lake(place, BALANCERS[balancer].pipeline())
+    path = Path(str(lake.snapshot_folder(snapshot.reference.cluster)))
+    path.mkdir(parents=True, exist_ok=True)
+    if not list(path.iterdir()):
+        BALANCERS[balancer].snapshot().write(snapshot, path / "2026-01-01T00:00:00.000000Z")
+    settings = folder / "trimtab.toml"
+    address = {"replicas": "kafka://127.0.0.1:1", "bundles": "pulsar+http://127.0.0.1:1"}[balancer]
+    settings.write_text(f'[clusters.one]\naddress = "{address}"\n', encoding="utf-8")
+    return Service(settings, (), place, folder / name, runtime)
+
+
 @pytest.mark.parametrize("balancer", ["replicas", "bundles"])
 def test_the_service_plans_in_another_process(tmp_path: Path, balancer: str) -> None:
     """Of each balancer that is served: the same bytes as in this process."""
-    place = tmp_path / "lake"
-    snapshot: Any = lognormal_skew(6, 300, 1) if balancer == "replicas" else skewed_bundles(4, 128, 1)
-    lake = Lake(place, BALANCERS[balancer].pipeline())
-    folder = Path(str(lake.snapshot_folder(snapshot.reference.cluster)))
-    folder.mkdir(parents=True)
-    BALANCERS[balancer].snapshot().write(snapshot, folder / "2026-01-01T00:00:00.000000Z")
-    settings = tmp_path / "trimtab.toml"
-    address = {"replicas": "kafka://127.0.0.1:1", "bundles": "pulsar+http://127.0.0.1:1"}[balancer]
-    settings.write_text(f'[clusters.one]\naddress = "{address}"\n', encoding="utf-8")
     calls: list[str] = []
 
     def call(function: Any, *arguments: Any) -> Any:
@@ -129,7 +158,7 @@ def test_the_service_plans_in_another_process(tmp_path: Path, balancer: str) -> 
 
     plans = []
     for number, runtime in enumerate((Runtime(), Runtime(call=call))):
-        service = Service(settings, (), place, tmp_path / f"state-{number}", runtime)
+        service = service_on(tmp_path, balancer, f"state-{number}", runtime)
         (target,) = service._targets
         plans.append(target.plan_of({}, "what-if", "somebody"))
     (here, content), (apart, other) = plans
@@ -137,3 +166,79 @@ def test_the_service_plans_in_another_process(tmp_path: Path, balancer: str) -> 
     assert content == other
     assert (here.digest, here.moves, here.verdict) == (apart.digest, apart.moves, apart.verdict)
     assert here.moves > 0
+
+
+def test_answers_weigh_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot of a million replicas is weighed once, when it is read; its forecast is not retained."""
+    service = service_on(tmp_path, "replicas", "state", Runtime())
+    (target,) = service._targets
+    target.observe()
+    monkeypatch.setattr(ReplicasSnapshot, "broker_load", None)  # whoever weighs it again fails
+    first, second = (service.target("one", "replicas") for _ in range(2))
+    assert len(first.brokers) == 6
+    assert first.largest
+    assert (first.brokers, first.largest) == (second.brokers, second.largest)
+    assert target.observation is not None
+    parts = target.observation.snapshot.partitions
+    arrays = [one for one in vars(parts).values() if isinstance(one, np.ndarray)]
+    assert sum(one.nbytes for one in arrays) < 150 * len(parts)
+
+
+def test_steps_are_decoded_once_for_each_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each scrape of the metrics lists executions, and one may have many thousand steps."""
+    service = service_on(tmp_path, "replicas", "state", Runtime())
+    written = Journal(service._log.path("executions"), CODECS)
+    cluster = FakeCluster()
+    cluster.add("t", 0, [1, 2], size=300_000_000)
+    state = prepared(cluster, plan_of(("t", 0, (1, 2), (4, 2))))
+    number = written.create(state, "one", "{}", "test", {})
+    decoded = []
+    read = Journal.state
+
+    def counted(journal: Journal, execution: int) -> Any:
+        decoded.append(execution)
+        return read(journal, execution)
+
+    monkeypatch.setattr(Journal, "state", counted)
+    for _ in range(3):
+        (record,) = service.executions()
+        assert (record.steps, record.steps_done) == (len(state.records), 0)
+    assert decoded == [number]
+    done = replace(state, status=ExecutionStatus.CANCELLED)
+    written.write(number, state, done, "Cancel", "")
+    written.close()
+    for _ in range(3):
+        (record,) = service.executions()
+        assert record.status == "cancelled"
+    assert decoded == [number, number]
+
+
+def test_plans_are_retained_by_number_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest stay, and every plan that something waits for."""
+    service = service_on(tmp_path, "replicas", "state", Runtime())
+    log, journal = service._log, service.journal
+    log._require = lambda: None
+    drawn = random.Random(1)
+
+    def add(number: int, state: str, size: int = 1000) -> None:
+        content = f'{{"x": "{drawn.randbytes(size // 2).hex()}"}}'.encode()
+        record = PlanRecord(
+            digest=f"{number:064}", cluster="one", balancer="replicas", trigger="what-if", requested_by="",
+            settings={}, made_at=float(number), snapshot_taken_at="", verdict="balanced", moves=1, bytes=1,
+            leader_moves=0, bound_bytes=None, problems=(), state=state, state_reason="", expires_at=None,
+            seconds=1.0,
+        )  # fmt: skip
+        with journal.transaction():
+            journal.add_plan(record, content)
+        assert journal.plan_content(record.digest) == content
+
+    monkeypatch.setattr(journal, "_retained_plans", 3)
+    add(0, "asking")
+    for number in range(1, 6):
+        add(number, "what-if")
+    assert [one.made_at for one in journal.plans(None, 50)] == [5, 4, 3, 0]
+    monkeypatch.setattr(serve_journal, "RETAINED_PLAN_BYTES", 2500)
+    add(6, "what-if")
+    assert [one.made_at for one in journal.plans(None, 50)] == [6, 5, 4, 0]
+    add(7, "what-if", 10_000)
+    assert [one.made_at for one in journal.plans(None, 50)] == [7, 0]

@@ -235,6 +235,11 @@ class ReplicasSnapshot:
                 hosts[host] = tuple(float(capacity.get(one, known.get(one, np.inf))) for one in RESOURCES)
         return replace(self, brokers=replace(self.brokers, state=state), hosts=tuple(sorted(hosts.items())))
 
+    def without_forecast(self) -> ReplicasSnapshot:
+        """The snapshot without the loads of hours to come."""
+        parts = replace(self.partitions, leader_forecast=NO_HOURS, follower_forecast=NO_HOURS)
+        return replace(self, partitions=parts)
+
     def intra_broker(self, settings: Any) -> IntraBrokerBalance | None:
         """The log dirs of brokers that have several, by the goals of a planner's settings; None for none."""
         return dir_goal_status(self, settings)

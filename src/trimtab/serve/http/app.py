@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from trimtab.serve.interface import ServiceInterface
+
+MIN_GZIP_BYTES: Final = 2_000
+"""Smaller answers are sent as they are; streams of events always are."""
 
 
 def create_app(
@@ -85,7 +89,11 @@ def create_app(
             *session_routes(access),
             *routes,
         ],
-        middleware=[Middleware(SecurityMiddleware, access=access, report=report)],
+        # No answer holds a secret beside what a request wrote, so its compressed length tells nothing.
+        middleware=[
+            Middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES, compresslevel=6),
+            Middleware(SecurityMiddleware, access=access, report=report),
+        ],
         exception_handlers={HTTPException: report, TrimtabError: report},
     )
     app.state.access = access
