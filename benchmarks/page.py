@@ -15,11 +15,12 @@ HEAD = """# Benchmarks
 `make bench` measures the figures of this page and rewrites it, in about half an hour on two quiet cores.
 The figures are in `benchmarks/results/`, each with its machine. Commands and engines
 alternate (A B A B), and medians are quoted. Ratios are more reliable than seconds: the machine is shared.
-Three parts run separately, by `.venv/bin/python benchmarks/run.py NAME`:
+Four parts run separately, by `.venv/bin/python benchmarks/run.py NAME`:
 
 - `pipeline_accuracy pipeline_cpu_base`: attribution compared with the truth
 - `queues_rivals`: other task queues
 - `month_lake`: a lake of a month (needs 30 GB of disk)
+- `serve`: answers, memory and processor time of the service
 
 Machines:
 """
@@ -42,7 +43,7 @@ def main() -> None:
         _keys_clients(),
         _keys_consumers(),
     ]
-    sections += [_pipeline(), _month(), _accuracy()]
+    sections += [_pipeline(), _month(), _accuracy(), _serve()]
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
     print("wrote docs/benchmarks.md")
 
@@ -605,6 +606,65 @@ def _accuracy() -> str:
         "ones. More in [pipeline.md](pipeline.md).\n\n"
         + _table(("run", "measure", "per", "misplaced", "bias of the total"), body)
         + _picture(draw_accuracy(rows), "share of the load attributed to the wrong partition or broker")
+    )
+
+
+def _serve() -> str:
+    rows = _rows("serve")
+    if rows is None:
+        return ""
+    body = []
+    for part in ("six", "large"):
+        found = rows[part]
+        after, planning, start = (
+            found["answers_after_plans"],
+            found["planning"],
+            found["peak_mebibytes_start"],
+        )
+        answers = (after[name] for name in ("overview", "cluster page", "metrics"))
+        body.append(
+            (
+                f"{found['brokers']:,} brokers, {found['replicas']:,} replicas",
+                *(f"{_seconds(one['median_seconds'])}, {one['gzip_bytes'] / 1000:.0f} KB" for one in answers),
+                " / ".join(_seconds(one) for one in planning["max_seconds"].values()),
+                f"{found['idle']['mebibytes']:.0f} / {start['service']:.0f} MiB",
+                " + ".join(f"{planning['peak_mebibytes'][one]:.0f}" for one in ("service", "planner"))
+                + " MiB",
+                _percent(found["idle"]["core_share"]),
+                f"{max(found['death']):.1f} s",
+            )
+        )
+    stream = rows["stream"]
+    minutes = stream["peak_mebibytes_each_minute"]
+    last, largest = minutes[-1], max(one["JVM"] + one["pipeline"] for one in minutes)
+    head = (
+        "cluster",
+        "overview",
+        "cluster page",
+        "metrics",
+        "longest of these during a plan",
+        "idle / at the start",
+        "peak during a plan: service + planner",
+        "of a core, idle",
+        "death to decision",
+    )
+    return (
+        "## The service\n\n"
+        "A real process of `trimtab serve` in mode `watch`, on simulated brokers that answer in Kafka's "
+        "protocol. The 1,000 brokers hold no partitions; the snapshot in the lake does. Times are medians of "
+        "20 requests, sizes those of the answer compressed by gzip. Memory is PSS of the process; a planner "
+        "is a process of its own that ends with its plan. Each peak is that of one process. Idle is over 2 "
+        "minutes. *Death to decision* is from the snapshot that shows the death. Other programs used the "
+        "machine meanwhile.\n\n"
+        + _table(head, body)
+        + f'\nWith `observe = "run"`, {stream["brokers"]} brokers, {stream["partitions"]:,} partitions and '
+        f"a sample every {stream['interval_seconds']:g} s, the stream took {last['JVM']:,.0f} MiB (JVM) and "
+        f"{last['pipeline']:.0f} MiB (Python) in the last of eleven minutes, the collector "
+        f"{last['collect']:.0f} MiB. Resident sizes were added up every 0.1 s, and some sums are twice as "
+        "large, probably because a JVM that forks counts twice; the largest sum of the stream is "
+        f"{largest:,.0f} MiB. From the death of a broker to the decision it took "
+        f"{' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}: the simulated controller fences "
+        f"after 6 s, and the busy machine made {stream['snapshots']} snapshots in the eleven minutes.\n"
     )
 
 

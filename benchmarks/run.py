@@ -40,6 +40,7 @@ BY_NAME = (
     "pipeline_accuracy",
     "pipeline_cpu_base",
     "queues_rivals",
+    "serve",
 )
 """Answers to questions of design, measured on real servers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
