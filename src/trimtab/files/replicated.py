@@ -28,8 +28,8 @@ from trimtab_common.errors import TrimtabError
 CHECKPOINT_DOCUMENTS: Final = 256
 """Documents after which the writer stores whole databases, and removes the documents before."""
 _ALL: Final = 1 << 62
-_PIECE_BYTES: Final = 1 << 20
-"""A multiple of four, so that encoded pieces follow one another without padding."""
+_CHUNK_BYTES: Final = 1 << 20
+"""A multiple of four, so that encoded chunks follow one another without padding."""
 
 Statement = tuple[str, list[Any]]
 """SQL with its parameters; text, numbers and null only."""
@@ -258,14 +258,14 @@ class LakeLog:
 
 
 def _compressed(images: Mapping[str, Path]) -> bytes:
-    """A checkpoint: an object of texts in JSON, compressed piece by piece; the files are removed."""
+    """A checkpoint: an object of texts in JSON, compressed chunk by chunk; the files are removed."""
     found = io.BytesIO()
     with gzip.GzipFile(fileobj=found, mode="wb", compresslevel=6, mtime=0) as file:
         for place, (name, image) in enumerate(images.items()):
             file.write(f'{", " if place else "{"}{json.dumps(name)}: "'.encode())
             with open(image, "rb") as content:
-                while piece := content.read(_PIECE_BYTES):
-                    file.write(base64.b85encode(piece))
+                while chunk := content.read(_CHUNK_BYTES):
+                    file.write(base64.b85encode(chunk))
             file.write(b'"')
             image.unlink()
         file.write(b"}")

@@ -202,7 +202,7 @@ def test_transactions_do_not_wait_for_the_compression_of_a_checkpoint(
 
 
 @pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3 * (1 << 20) + 2])
-def test_a_checkpoint_is_written_piece_by_piece(tmp_path: Path, size: int) -> None:
+def test_a_checkpoint_is_written_in_chunks(tmp_path: Path, size: int) -> None:
     """Whatever the size of a database: the document is the one that earlier versions read and write."""
     content = {name: bytes(range(256)) * (size // 256) + b"end"[: size % 3] for name in ("a", "b")}
     images = {name: tmp_path / name for name in content}
