@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles demo-queues demo-keys demo-masters interactive prepared check test test-long lint bench lock clean
+.PHONY: help demo demo-bundles demo-queues demo-keys demo-masters demo-serve interactive prepared check test test-long lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 packages := $(wildcard packages/*/pyproject.toml)
@@ -24,6 +24,9 @@ demo-keys: .venv/.runtime ## a hot key spread over partitions, each key's order 
 
 demo-masters: .venv/.runtime ## a node is killed, masters pile up and are spread again under load, in under four minutes
 	@$(bin)/trimtab demo masters
+
+demo-serve: .venv/.runtime ## `trimtab serve` heals six real brokers after a kill -9 and fills the returned one, in under five minutes
+	@$(bin)/trimtab demo serve
 
 demo-bundles: .venv/.runtime ## balance a real three-broker Pulsar cluster on this machine, in under five minutes
 	@$(bin)/trimtab demo bundles

@@ -22,6 +22,7 @@ _PLACES = {
         "tests/integration/test_collect.py",
         "tests/integration/test_demo.py",
         "tests/integration/test_demo_keys.py",
+        "tests/integration/test_demo_serve.py",
         "tests/integration/test_faults.py",
         "tests/integration/test_kafka_classes.py",
         "tests/integration/test_keyed_load.py",

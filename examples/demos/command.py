@@ -17,7 +17,8 @@ app = typer.Typer(add_completion=False)
 def demo(
     balancer: str = typer.Argument(
         "replicas",
-        help="replicas (Kafka), bundles (Pulsar), queues (Valkey), keys (Kafka) or masters (Paxos groups).",
+        help="replicas (Kafka), bundles (Pulsar), queues (Valkey), keys (Kafka), masters (Paxos groups) "
+        "or serve (Kafka).",
     ),
     out: Path | None = typer.Option(
         None,
@@ -34,7 +35,8 @@ def demo(
 
     replicas: six Kafka brokers. bundles: three Pulsar brokers. queues: a queue server with four workers.
     keys: three Kafka brokers and a topic with a hot key. masters: three nodes of a store of groups, one of
-    which is killed. Takes about four minutes and needs Java 17 or newer, and a source checkout of trimtab.
+    which is killed. serve: six Kafka brokers that `trimtab serve` balances; one is killed and returns.
+    Takes about four minutes and needs Java 17 or newer, and a source checkout of trimtab.
     Leaves only the folder --out behind.
     Exit code 0: every goal holds by measurement; 3: the moves helped but a goal is missed; 1: they did not
     help, or a record is lost.
@@ -53,7 +55,7 @@ def demo(
     try:
         with run.orderly():
             folder = out or Path(run.FOLDERS[balancer])
-            code = run.run_demo(balancer, seed, asked.balancers[balancer], folder, quick=quick)
+            code = run.run_demo(balancer, seed, asked.balancers.get(balancer), folder, quick=quick)
     except run.DemoInterrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None

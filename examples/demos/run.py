@@ -57,6 +57,7 @@ FOLDERS: Final = {
     "queues": "trimtab-demo-queues",
     "keys": "trimtab-demo-keys",
     "masters": "trimtab-demo-masters",
+    "serve": "trimtab-demo-serve",
 }
 """The folder that keeps the result of a demo, by balancer."""
 DEMOS: Final = {
@@ -67,6 +68,7 @@ STORIES: Final = {
     "queues": "demos.queues",
     "keys": "demos.keys",
     "masters": "demos.masters",
+    "serve": "demos.serve",
 }
 """Demos without brokers that anything is moved between, which have stories of their own."""
 

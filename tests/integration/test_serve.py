@@ -180,6 +180,31 @@ def test_a_stopped_execution_is_resumed_or_cancelled_by_a_person(tmp_path: Path)
         assert world.left_over() == []
 
 
+def test_the_throttle_of_a_running_execution_changes(tmp_path: Path) -> None:
+    """Copies begin too slow to end in this test; with another throttle they end, and none is left."""
+    settings = QUIET + "\n[execution]\nthrottle = 1000\nstall_timeout_seconds = 600\n"
+    path = "/api/v1/clusters/sim/executions/1/throttle"
+    with ServedCluster(tmp_path, settings, speed=1.0) as world:
+        world.start("a")
+        world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
+        drain = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
+        plan = world.call("a", "POST", "/api/v1/plans", drain)
+        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        world.wait_for("moves", lambda: world.moves() > 0)
+        time.sleep(3)
+        assert world.kinds("a", "ended") == []
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            world.call("a", "POST", path, {"bytes_per_second": 0})
+        assert refused.value.code == 422
+        world.call("a", "POST", path, {"bytes_per_second": 1e12})
+        world.wait_for("the end", lambda: world.kinds("a", "ended"), 90)
+        record = world.call("a", "GET", "/api/v1/clusters/sim/executions/1")["execution"]
+        assert record["throttle_bytes_per_second"] == 1e12
+        assert [one["by"] for one in world.kinds("a", "changed_throttle")] == ["local"]
+        assert held_by(world, 5) == 0
+        assert world.left_over() == []
+
+
 def test_sigterm_in_an_execution_leaves_it_to_the_next_start(tmp_path: Path) -> None:
     """The process ends within 10 s; the execution is in the journal, and the next start finishes it."""
     with ServedCluster(tmp_path, QUIET, speed=1.0) as world:

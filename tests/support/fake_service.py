@@ -393,10 +393,13 @@ class FakeService:
         with self._changed:
             self._require_leader()
             one = self._execution(cluster, number)
-            raise ConflictError(
-                f"the throttle of execution {one.number} cannot be changed: stop it, and apply the rest with "
-                "another setting execution.throttle"
-            )
+            if one.status != "running":
+                raise ConflictError(f"execution {number} does not run: its throttle cannot be changed")
+            changed = replace(one, throttle_bytes_per_second=bytes_per_second)
+            self._executions[cluster, number] = changed
+            reason = f"{by} changed the throttle."
+            self._decide(cluster, one.balancer, "changed_throttle", reason, by=by, execution=number)
+            return changed
 
     # ------------------------------------------------------------ inside
 

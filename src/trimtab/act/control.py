@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any, Final, Generic, cast
+
+import msgspec
 
 from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.port import (
@@ -21,6 +24,7 @@ from trimtab.act.execution.port import (
     PortError,
     Query,
     Resumed,
+    SettingsChanged,
     StopRequested,
     Suspend,
     Wait,
@@ -40,19 +44,20 @@ from trimtab.act.journal import ExecutionStore, Journal
 from trimtab.act.lease import Lease, this_process
 from trimtab.model.documents import AnyReceipt
 from trimtab.model.errors import ActError
+from trimtab_common.errors import InputError
 
 NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""
 
 
 class ExecutionControl:
-    """Stops or cancels an execution from another thread or from a signal handler.
+    """Stops, cancels or changes an execution from another thread or from a signal handler.
 
     A stop lets the steps in flight finish. A cancel rolls them back where the balancer can do that.
     """
 
     def __init__(self) -> None:
-        self._requests: deque[type[StopRequested] | type[CancelRequested]] = deque()
+        self._requests: deque[Callable[[float], Event]] = deque()
 
     def stop(self) -> None:
         """Request a stop: steps in flight finish."""
@@ -62,11 +67,15 @@ class ExecutionControl:
         """Request a cancel: steps in flight are rolled back."""
         self._requests.append(CancelRequested)
 
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Request other values of settings; `changed_settings` has checked them."""
+        self._requests.append(lambda at: SettingsChanged(at, changes))
+
     def __bool__(self) -> bool:
         """Whether a request waits to be read."""
         return bool(self._requests)
 
-    def pop(self) -> type[StopRequested] | type[CancelRequested]:
+    def pop(self) -> Callable[[float], Event]:
         """Remove and return the oldest request."""
         return self._requests.popleft()
 
@@ -122,6 +131,10 @@ class Runner(Generic[StateT]):
     def cancel(self) -> None:
         """Request a cancel; may be called from a signal handler."""
         self._control.cancel()
+
+    def change_settings(self, changes: Mapping[str, object]) -> None:
+        """Request other values of settings; may be called from a signal handler."""
+        self._control.change_settings(changes)
 
     def run(self) -> StateT:
         """Run until the execution has a final status, and return its last state.
@@ -184,8 +197,7 @@ class Runner(Generic[StateT]):
         while self._control:
             events.append(self._control.pop()(self._clock()))
         for what, by in self._journal.pop_requests(self._execution):
-            kind = CancelRequested if what == "cancel" else StopRequested
-            events.append(kind(self._clock(), f"{what} asked by {by}"))
+            events.append(_requested(what, by, self._clock()))
         for event in events:
             state = self._machine.absorb(self._state, event)
             self._become(state, type(event).__name__, Wait(0.0))
@@ -209,6 +221,29 @@ class Runner(Generic[StateT]):
             self._lease.check()
         while not self._control and (left := until - self._clock()) > 0:
             self._sleep(min(left, NAP_SECONDS))
+
+
+def _requested(what: str, by: str, at: float) -> Event:
+    """The event of a request in the journal: `stop`, `cancel`, or a setting and its value."""
+    name, _, value = what.partition("=")
+    if value:
+        return SettingsChanged(at, {name: msgspec.json.decode(value)})
+    kind = CancelRequested if what == "cancel" else StopRequested
+    return kind(at, f"{what} asked by {by}")
+
+
+def changed_settings(settings: Any, changes: Mapping[str, object]) -> Any:
+    """Settings of an execution with other values.
+
+    Raises
+    ------
+    InputError
+        If the balancer has no such setting, or a value is out of range.
+    """
+    unknown = changes.keys() - {one.name for one in fields(settings)}
+    if unknown:
+        raise InputError(f"executions of this balancer have no setting {', '.join(sorted(unknown))}")
+    return replace(settings, **changes)
 
 
 Watch = Callable[[StateT], None]
@@ -398,7 +433,7 @@ def require_unfinished(entry: ExecutionSummary) -> None:
 
 
 def send_request(store: ExecutionStore, entry: ExecutionSummary, request: str) -> bool:
-    """Ask whoever runs an execution to `stop` or `cancel`; False where nobody does.
+    """Ask whoever runs it to `stop`, to `cancel`, or to go on with `SETTING=JSON`; False where nobody does.
 
     Raises
     ------
@@ -407,7 +442,8 @@ def send_request(store: ExecutionStore, entry: ExecutionSummary, request: str) -
     """
     status = store.status(entry)
     if status in FINAL:
-        raise ActError(f"execution {entry.id} has ended already ({status}): there is nothing to {request}")
+        what = request if "=" not in request else "change"
+        raise ActError(f"execution {entry.id} has ended already ({status}): there is nothing to {what}")
     if status == "interrupted":
         return False
     now = store.clock()

@@ -724,6 +724,28 @@ def _on_a_cluster(name: Literal["resume", "stop", "cancel"], story: str) -> Call
     return command
 
 
+def throttle(
+    throttle: str = typer.Argument(..., help="auto, none, or bytes per second for each broker."),
+    execution: int | None = ID,
+    cluster: str | None = CLUSTER,
+    as_json: bool = JSON,
+    via: str | None = VIA,
+    token_file: Path | None = TOKEN_FILE,
+) -> None:
+    """Change the throttle of a running execution; copies in flight go on at the new rate."""
+    if via is not None:
+        from trimtab.cli import via as remote
+
+        service = remote.client_of(via, token_file)
+        return remote.change_throttle(service, throttle, execution, cluster, as_json=as_json)
+    if cluster is not None:
+        raise InputError("--cluster is for --via only; give the id of the execution")
+
+    from trimtab.cli import execution as body
+
+    body.change_throttle(throttle, execution, as_json=as_json)
+
+
 _STORIES: Final[dict[Literal["resume", "stop", "cancel"], str]] = {
     "resume": "Resume an interrupted, stopped or cancelled execution.",
     "stop": "Stop an execution: steps in flight finish, the others can be resumed later.",
@@ -833,12 +855,15 @@ def _plan_app() -> typer.Typer:
 
 def _execution_app() -> typer.Typer:
     app = typer.Typer(
-        add_completion=False, help="List, show, resume, stop and cancel executions.", no_args_is_help=True
+        add_completion=False,
+        help="Show, resume, stop, cancel and change executions.",
+        no_args_is_help=True,
     )
     app.command("list")(list_executions)
     app.command("show")(show_execution)
     for name, story in _STORIES.items():
         app.command(name)(_on_a_cluster(name, story))
+    app.command("throttle")(throttle)
     return app
 
 

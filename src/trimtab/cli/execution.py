@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,12 +33,14 @@ from trimtab.executions import (
     PreparedExecution,
     Refused,
     SampleTaken,
+    change_setting,
     chosen,
     open_store,
     request_end,
 )
 from trimtab.files.head import duration
 from trimtab.files.machine import state_folder
+from trimtab.model.errors import ActError
 from trimtab.report.formats import fitted, print_progress, warn
 from trimtab.report.renderer import entries_text, execution_text
 from trimtab_common.errors import InputError
@@ -239,6 +242,22 @@ def request(
         )
     allowed = {"resume": "", "stop": "stopped cancelled", "cancel": "cancelled"}[name].split()
     terminal.show_outcome(outcome, {"finished", *allowed})
+
+
+def change_throttle(throttle: str, execution: int | None, *, as_json: bool) -> None:
+    """Body of `trimtab execution throttle`: ask the process that runs an execution for another rate."""
+    value: str | float = throttle
+    with suppress(ValueError):  # `auto`, `none`, or a text that the settings refuse
+        value = float(throttle)
+    asked = change_setting(execution, state_folder(), "throttle", value)
+    if asked is None:
+        raise ActError(
+            "no process runs the execution: resume it with `--set execution.throttle=` and the value"
+        )
+    if as_json:
+        print(json.dumps({"execution": asked.execution, "throttle": value, "owner": asked.owner}, indent=2))
+    else:
+        print_progress(f"asked {asked.owner} for a throttle of {throttle} in execution {asked.execution}")
 
 
 def measure(

@@ -380,5 +380,21 @@ def request(
     _print_ended(ended, allowed[name] | ({"cancelled"} if name == "stop" else set()), as_json=as_json)
 
 
+def change_throttle(
+    client: ServiceClient, throttle: str, number: int | None, cluster: str | None, *, as_json: bool
+) -> None:
+    """Body of `trimtab execution throttle --via`: change the throttle of a running execution."""
+    try:
+        bytes_per_second = float(throttle)
+    except ValueError:
+        raise InputError(f"THROTTLE is {throttle}: with --via give bytes per second, like 20000000") from None
+    one = _chosen(client, number, cluster)
+    path = path_of("clusters", one.cluster, "executions", one.number, "throttle")
+    changed = client.post(path, ExecutionRecord, {"bytes_per_second": bytes_per_second})
+    if as_json:
+        return _print_document(changed)
+    print(f"execution {changed.number} on {changed.cluster}: {bytes_text(bytes_per_second)}/s per broker")
+
+
 def _print_document(document: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -488,6 +488,10 @@ class _Turn:
                 self._work(stage=Stage.EXECUTING)
                 reason = f"execution {work.execution} goes on after {duration_text(now - since)}"
                 self.decisions.append(Resume(reason=reason, execution=work.execution))
+            case Stage.SETTLING | Stage.MEASURING if (urgent := self._urgent()) is not None:
+                reason = f"execution {work.execution} is not measured: {urgent.reason}"
+                self.decisions.append(Notify(reason=reason, key=f"execution-{work.execution}"))
+                self._set(work=None)
             case Stage.SETTLING if now >= since + policy.settle_seconds:
                 assert work.execution is not None
                 self._work(stage=Stage.MEASURING)
@@ -500,6 +504,21 @@ class _Turn:
                 )
                 self.decisions.append(Notify(reason=reason, key=f"execution-{work.execution}"))
                 self._set(work=None)
+        return None
+
+    def _urgent(self) -> Condition | None:
+        """What cannot wait for a measurement: a broker lost, or a limit broken, after the last execution."""
+        state, policy, now = self.state, self.policy, self.now
+        for one in conditions(state, policy, now):
+            is_later = state.last_execution_at is None or one.at > state.last_execution_at
+            if (
+                one.trigger in (Trigger.BROKER_LOST, Trigger.HARD_LIMIT)
+                and is_later
+                and one.at <= now
+                and mode(state, policy, one.trigger) is not Mode.OBSERVE
+                and planning_obstacle(state, policy, one.trigger, now) is None
+            ):
+                return one
         return None
 
     def _offer(self, work: Work) -> Obstacle | None:

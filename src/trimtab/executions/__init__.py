@@ -8,6 +8,7 @@ threads of its own. `trimtab.executions.measuring` measures the effect of an exe
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import time
@@ -21,10 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from trimtab.act.control import (
     ExecutionControl,
+    changed_settings,
     receipt_of,
     require_unfinished,
     run_to_completion,
     send_request,
+    state_of,
 )
 from trimtab.act.control import prepare as compare_with_cluster
 from trimtab.act.control import resume as run_again
@@ -380,6 +383,26 @@ def request_end(
     with open_store(state_folder) as store:
         entry = chosen(store, execution)
         return Requested(entry.id, entry.owner) if send_request(store, entry, request) else None
+
+
+def change_setting(
+    execution: int | None, state_folder: Path, name: str, value: str | float
+) -> Requested | None:
+    """Ask the process that runs an execution to go on with another value; None where no process runs it.
+
+    Raises
+    ------
+    ActError
+        If the execution has ended, or there is none of this id.
+    InputError
+        If the balancer has no such setting, or the value is out of range.
+    """
+    with open_store(state_folder) as store:
+        entry = chosen(store, execution)
+        acting = balancer_named(entry.balancer, f"execution {entry.id}: balancer").executor()
+        changed_settings(state_of(acting, store, entry.id).settings, {name: value})
+        is_sent = send_request(store, entry, f"{name}={json.dumps(value)}")
+        return Requested(entry.id, entry.owner) if is_sent else None
 
 
 def plan_undo(

@@ -185,7 +185,8 @@ class DecisionRecord(Struct, frozen=True, kw_only=True):
     kind
         `wait`, `make_plan`, `propose`, `withdraw`, `execute`, `resume`, `stop`, `measure`, `refuse` or
         `notify`; or an event: `measured`, `requested`, `approved`, `rejected`, `paused`, `resumed`,
-        `resumed_execution`, `stopped_execution`, `cancelled_execution`, `started`, `ended`, `leadership`.
+        `resumed_execution`, `stopped_execution`, `cancelled_execution`, `changed_throttle`,
+        `started`, `ended`, `leadership`.
     digest, execution
         The plan and the execution that it is about.
     remedy

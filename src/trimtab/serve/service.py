@@ -655,11 +655,8 @@ class Service:
     def set_throttle(self, cluster: str, number: int, bytes_per_second: float, by: str) -> ExecutionRecord:
         """Change the throttle of an execution that runs."""
         self._require_leader()
-        self._target_of(cluster, number)
-        raise ConflictError(
-            "the throttle of a running execution cannot be changed: stop it, and apply the rest with another "
-            "setting execution.throttle"
-        )
+        self._target_of(cluster, number).change_throttle(number, bytes_per_second, by)
+        return self.execution(cluster, number).execution
 
     # ------------------------------------------------------------ decisions and health
 

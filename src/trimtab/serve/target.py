@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -38,6 +38,7 @@ from trimtab.model.errors import ObserveError
 from trimtab.model.goals import limit_goals
 from trimtab.model.plan import AnyPlan, Verdict
 from trimtab.model.policy import Trigger
+from trimtab.model.text import bytes_text
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 from trimtab.serve.interface import ConflictError, UnknownError
 from trimtab.serve.journal import MeasuredEffect, ServiceJournal
@@ -53,6 +54,7 @@ LOG = logging.getLogger("trimtab.serve")
 STORED_PLAN: Final = "plan"
 """Setting of a request that names a plan the service holds already, by its digest."""
 _OWN: Final = (STORED_PLAN, APPROVED_BY)
+WIDEST_EPSILON: Final = 0.99
 RETRY_SECONDS: Final = (2.0, 5.0, 5.0, 10.0)
 """Pauses before an interrupted execution is resumed; the last one repeats."""
 
@@ -371,6 +373,8 @@ class Target:
                     raise UnknownError(f"plan {settings[STORED_PLAN]} is not known")
                 record, content = stored, self._context.journal.plan_content(stored.digest)
             else:
+                if decision.trigger is not Trigger.REQUEST:
+                    settings = settings_of_policy(settings, self._settings())
                 record, content = self.plan_of(settings, decision.trigger.value, by)
         except TrimtabError as error:
             with self._lock:
@@ -588,6 +592,24 @@ class Target:
             if how == "cancel":
                 self._start("resume", lambda: self._resume(number, "cancel"))
 
+    def change_throttle(self, number: int, bytes_per_second: float, by: str) -> None:
+        """Change the throttle of an execution that runs; its copies go on at the new rate.
+
+        Raises
+        ------
+        ConflictError
+            If it does not run now, or the balancer has no throttle.
+        """
+        with self._lock:
+            work = self._state.work
+            if work is None or work.execution != number or self._control is None:
+                raise ConflictError(f"execution {number} does not run: its throttle cannot be changed")
+            acting = self.balancer.executor()
+            if "throttle" not in {one.name for one in fields(acting.settings)}:
+                raise ConflictError(f"executions of {self.balancer.name} copy nothing: they have no throttle")
+            self._record_action("changed_throttle", number, by, f" to {bytes_text(bytes_per_second)}/s")
+            self._control.change_settings({"throttle": bytes_per_second})
+
     def _hold(self, number: int, by: str) -> None:
         with self._executions().open_store() as store:
             receipt = receipt_of(self.balancer.executor(), store, number)
@@ -611,8 +633,8 @@ class Target:
             self._record_action("resumed_execution", number, by)
             self.handle(ev.ExecutionResumed(number, by), by)
 
-    def _record_action(self, kind: str, number: int, by: str) -> None:
-        reason = f"{kind.replace('_', ' ')} {number}, by {by}"
+    def _record_action(self, kind: str, number: int, by: str, detail: str = "") -> None:
+        reason = f"{kind.replace('_', ' ')} {number}{detail}, by {by}"
         record = self._record(self._context.runtime.clock(), kind, reason, execution=number, by=by)
         with self._context.journal.transaction():
             self._context.journal.add_decision(record)
@@ -761,6 +783,19 @@ def kind_of(decision: ev.Decision) -> str:
     return "".join(
         f"_{letter.lower()}" if letter.isupper() and at else letter.lower() for at, letter in enumerate(name)
     )
+
+
+def settings_of_policy(settings: Mapping[str, object], configured: Any) -> dict[str, object]:
+    """The settings of a trigger that the plans of a balancer have.
+
+    Triggers know what plans of `replicas` have. Where a plan has no choice of goals, the widest ε has the
+    same effect as the goal θ alone.
+    """
+    known = {one.name for one in fields(configured)} | {"undo"}
+    chosen = {name: value for name, value in settings.items() if name.partition(".")[0] in known}
+    if "goals" in settings.keys() - known and "epsilon" in known:
+        chosen["epsilon"] = WIDEST_EPSILON
+    return chosen
 
 
 def _value(name: str, value: object, configured: Any) -> object:

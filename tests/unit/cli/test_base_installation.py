@@ -34,6 +34,7 @@ pipeline compact                         |             | tables compacted
 pipeline export --delta delta            | delta       |
 pipeline accuracy nothing                   |             | nothing
 status                                   |             | orders
+top --brokers                            |             | leaders
 status --cluster kafka://127.0.0.1:1           |             | can be reached
 status --cluster pulsar+http://127.0.0.1:1 | pulsar      |
 snapshot export --out snapshot.json      |             | snapshot.json
@@ -51,6 +52,7 @@ execution show                           |             | no executions
 execution resume                         |             | no executions
 execution stop                           |             | no executions
 execution cancel                         |             | no executions
+execution throttle 20000000              |             | no executions
 measure                                  |             | no executions
 replay replicas                          | spark       |
 replay bundles --reports reports.jsonl   |             | ThresholdShedder

@@ -618,6 +618,40 @@ def test_a_healing_with_a_worse_effect_is_not_undone() -> None:
     assert "it is not undone" in service.one(Notify).reason
 
 
+def test_a_lost_broker_ends_the_wait_for_a_measurement() -> None:
+    """Lost 5 minutes after an execution: healed 15 minutes later, not after 15 minutes and two hours."""
+    service = Service()
+    service.observe(deviation=0.31, times=100)
+    service.send(PlanMade(PLAN))
+    service.send(ExecutionStarted(1))
+    service.send(ExecutionEnded(1, Outcome.FINISHED, 1000, 2), after=HOUR)
+    ended = service.now
+    service.observe(lost="2")
+    service.observe(lost="2", times=2)
+    service.one(Measure)
+    service.observe(lost="2", times=2)
+    assert service.now == ended + 20 * MINUTE
+    assert "execution 1 is not measured: broker 2 lost" in service.one(Notify).reason
+    assert service.one(MakePlan).trigger is Trigger.BROKER_LOST
+    late, before = service.state, service.state
+    service.send(EffectMeasured(1, Effect.WORSE, "too late"))
+    assert (late.worse_at, service.state.worse_at) == ((), before.worse_at)
+
+
+def test_a_loss_from_before_an_execution_does_not_end_its_measurement() -> None:
+    """Replicas that could not be moved stay on the lost broker; the execution is measured all the same."""
+    service = Service()
+    service.observe()
+    service.observe(lost="2", times=10)
+    service.one(MakePlan)
+    service.send(PlanMade(PLAN))
+    service.send(ExecutionStarted(1))
+    service.send(ExecutionEnded(1, Outcome.INCOMPLETE, 1000, 2), after=HOUR)
+    for _ in range(3):
+        service.observe(lost="2")
+    service.one(Measure)
+
+
 def test_two_worse_effects_in_a_day_pause_the_service() -> None:
     """A person has to resume it."""
     service = Service(replace(ACT, undo=False, hard_limit=HardLimit(Mode.ACT, rest_seconds=0.0)))

@@ -468,11 +468,11 @@ def test_other_sites_request_no_proposals(service: FakeService, headers: dict[st
     assert client.get(f"{PREFIX}/state", params=parameters, headers=headers).status_code == 200
 
 
-def test_admin_changes_no_throttle(client: HttpCalls) -> None:
-    """The service cannot change the throttle of a running execution; it says what helps."""
+def test_admin_changes_the_throttle_alone(client: HttpCalls) -> None:
+    """The throttle of the running execution changes; for other settings the answer says what helps."""
     send(client, "POST", "rebalance", dryrun="false")
-    text = fault(client, "POST", "admin", 409, replication_throttle=10_000_000)
-    assert "apply the rest with another setting execution.throttle" in text
+    answer = send(client, "POST", "admin", replication_throttle=10_000_000)
+    assert "10000000" in answer["ongoingConcurrencyChangeRequest"]
     text = fault(client, "POST", "admin", 400, disable_self_healing_for="goal_violation")
     assert "set the mode of the trigger" in text
 

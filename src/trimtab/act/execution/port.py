@@ -1,8 +1,8 @@
 """The interface between an execution and a cluster: commands, events, and what all ports share.
 
 A runner performs one command at a time. Each is answered by exactly one event of those that its docstring
-names, or by `CommandFailed`. `StopRequested`, `CancelRequested` and `Resumed` arrive from outside at any
-time.
+names, or by `CommandFailed`. `StopRequested`, `CancelRequested`, `SettingsChanged` and `Resumed` arrive from
+outside at any time.
 
 Each balancer has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...), and commands and events of
 its own beside it. Rules for every adapter:
@@ -15,7 +15,7 @@ its own beside it. Rules for every adapter:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -64,6 +64,13 @@ class CancelRequested(Event):
     """Someone wants it to end now; what is in flight is rolled back where the balancer can."""
 
     reason: str = "cancelled on request"
+
+
+@dataclass(frozen=True)
+class SettingsChanged(Event):
+    """Someone changes settings of a running execution; the values have been checked."""
+
+    changes: Mapping[str, object]
 
 
 class WaitEnded(Event):

@@ -14,6 +14,7 @@ from trimtab.act.execution.port import (
     Event,
     Failure,
     Resumed,
+    SettingsChanged,
     StopRequested,
     WaitEnded,
 )
@@ -236,6 +237,11 @@ def resume(state: StateT, event: Resumed) -> StateT:
     return replace(state, records=records, status=ExecutionStatus.RUNNING, reason="", outcome=None)
 
 
+def change_settings(state: StateT, event: SettingsChanged) -> StateT:
+    """Go on with other settings."""
+    return replace(state, settings=replace(state.settings, **event.changes))
+
+
 def wait_ended(state: StateT, event: WaitEnded) -> StateT:
     """Require a fresh observation after a wait."""
     return replace(state, fresh=False)
@@ -250,6 +256,7 @@ COMMON: Final[Mapping[type[Event], Callable[[Any, Any], Any]]] = {
     Resumed: resume,
     StopRequested: stop,
     CancelRequested: cancel,
+    SettingsChanged: change_settings,
     WaitEnded: wait_ended,
     CommandFailed: command_failed,
 }

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.act.execution.machine import ExecutionMachine
-from trimtab.act.execution.port import Command, CommandFailed, Event, Wait
-from trimtab.act.execution.state import COMMON, ExecutionStatus, failed, well
+from trimtab.act.execution.port import Command, CommandFailed, Event, SettingsChanged, Wait
+from trimtab.act.execution.state import COMMON, ExecutionStatus, change_settings, failed, well
 from trimtab.act.execution.steps import Blocked
 from trimtab.act.replicas import reconcile
 from trimtab.act.replicas.batch import (
@@ -29,8 +29,10 @@ from trimtab.act.replicas.batch import (
     roll_back,
 )
 from trimtab.act.replicas.overrides import (
+    brokers_of,
     cordons_read,
     cordons_written,
+    first_rate,
     is_denied,
     order_for_throttle,
     order_to_cordon,
@@ -104,6 +106,16 @@ def command_failed(state: ReplicasExecutionState, event: CommandFailed) -> Repli
     return throttle_unconfirmed(failed(state, event.failure))
 
 
+def settings_changed(state: ReplicasExecutionState, event: SettingsChanged) -> ReplicasExecutionState:
+    """A new throttle is in force with the next look; copies go on."""
+    state = change_settings(state, event)
+    if "throttle" not in event.changes:
+        return state
+    copies = [record.step for record in state.active if record.step.kind is ReplicaStepKind.COPY]
+    rate = first_rate(state.settings, state.load.headroom, brokers_of(copies)) if copies else None
+    return replace(state, rate_bytes_per_second=rate)
+
+
 class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
     """The state machine of this balancer; where there is a sense, it is asked before every batch."""
 
@@ -121,6 +133,7 @@ class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
         CordonsWritten: cordons_written,
         ReplicaLoadChecked: load_sensed,
         CommandFailed: command_failed,
+        SettingsChanged: settings_changed,
     }
     success_states = frozenset({ReplicaStepState.DONE, ReplicaStepState.DROPPED})
 

@@ -470,8 +470,8 @@ OPERATIONS = (
         role=Role.OPERATOR,
         result=ExecutionRecord,
         body=ThrottleRequest,
-        description="Change the throttle of a running execution. The service answers 409 now: stop the "
-        "execution, and apply the rest with another `execution.throttle`.",
+        description="Change the throttle of a running execution: bytes per second and broker. Copies in "
+        "flight go on at the new rate.",
     ),
     Operation(
         name="listDecisions",

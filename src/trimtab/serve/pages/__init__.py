@@ -54,7 +54,10 @@ def page_routes(service: ServiceInterface, clock: Clock = time.time) -> list[Bas
     }
     changes = {
         **{f"/plans/{{digest}}/{action}": forms.decide_plan for action in ("approve", "reject", "apply")},
-        **{f"{EXECUTION}/{action}": forms.control_execution for action in ("stop", "cancel", "resume")},
+        **{
+            f"{EXECUTION}/{action}": forms.control_execution
+            for action in ("stop", "cancel", "resume", "throttle")
+        },
         f"{TARGET}/pause": forms.pause,
         f"{TARGET}/resume": forms.end_pause,
     }

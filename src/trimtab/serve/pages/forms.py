@@ -78,11 +78,16 @@ class Forms(Pages):
         return redirect("clusters", cluster, balancer, done="resumed")
 
     def control_execution(self, request: Request, form: Form, user: str) -> Response:
-        """Stop, cancel or continue an execution."""
+        """Stop, cancel or continue an execution, or change its throttle."""
         cluster, number = request.path_params["cluster"], request.path_params["number"]
         action = _action(request)
         if action == "resume":
             self.service.resume_execution(cluster, number, user)
+        elif action == "throttle":
+            rate = 1e6 * _number("the throttle", form.get("megabytes_per_second", ""))
+            if not rate:
+                raise InputError("the throttle is 0 MB/s; stop the execution instead")
+            self.service.set_throttle(cluster, number, rate, user)
         else:
             self.service.end_execution(cluster, number, "stop" if action == "stop" else "cancel", user)
         return redirect("clusters", cluster, "executions", number, done=action)

@@ -44,6 +44,7 @@ CONFIRMATIONS: Final = {
     "stop": "The execution stops after the steps under way.",
     "cancel": "The execution is being cancelled.",
     "resume": "The execution continues.",
+    "throttle": "The throttle changes with the next look at the cluster.",
 }
 """What a request has done, by the word in the address to which it redirects."""
 

@@ -11,14 +11,15 @@ from support.fake_port import FakeCluster
 from support.invariants import Checked
 from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.control import Runner, begin, prepare, runner_of
+from trimtab.act.control import Runner, begin, changed_settings, prepare, runner_of
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import ExecutionStore, Journal
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStepState
 from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
+from trimtab_common.errors import InputError
 
 PLAN = plan_of(*[("t", n, (1, 2), (2, 3 + n % 3)) for n in range(4)])
 ONE_AT_A_TIME = replace(SETTINGS, initial_copies_per_broker=1)
@@ -27,10 +28,16 @@ ONE_AT_A_TIME = replace(SETTINGS, initial_copies_per_broker=1)
 class Session:
     """An execution with its journal; asks for a stop or a cancel when a copy is first seen in flight."""
 
-    def __init__(self, folder: Path, cluster: FakeCluster, plan: Plan = PLAN) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cluster: FakeCluster,
+        plan: Plan = PLAN,
+        settings: ReplicasExecutionSettings = ONE_AT_A_TIME,
+    ) -> None:
         self.cluster = cluster
         self.journal = Journal(folder / "journal.sqlite", CODECS)
-        self.journal.create(prepared(cluster, plan, ONE_AT_A_TIME), "fake", "{}", "test", {})
+        self.journal.create(prepared(cluster, plan, settings), "fake", "{}", "test", {})
         self.runner: Runner
 
     def live(self, ask: Callable[[Runner], None] | None = None) -> ReplicasExecutionState:
@@ -113,6 +120,41 @@ def test_another_process_can_ask_through_the_journal(cluster: FakeCluster, tmp_p
     state = session.live()
     assert (state.status, state.reason) == (ExecutionStatus.STOPPED, "stop asked by ada@ops1")
     assert session.journal.pop_requests(1) == []
+
+
+@pytest.mark.parametrize("by_journal", [False, True])
+def test_a_new_throttle_applies_to_the_copy_in_flight(
+    cluster: FakeCluster, tmp_path: Path, by_journal: bool
+) -> None:
+    """The first copy of 400 MB begins at 1 MB/s and goes on at 100 MB/s; the journal keeps the new rate."""
+    slow = replace(ONE_AT_A_TIME, throttle=1e6)
+    session = Session(tmp_path, cluster, settings=slow)
+
+    def change(runner: Runner) -> None:
+        if not rates:
+            rates.append(cluster.rates["follower.replication.throttled.rate"])
+            if by_journal:
+                session.journal.request(1, "throttle=100000000.0", "ada@ops1", 0.0)
+            else:
+                runner.change_settings({"throttle": 1e8})
+
+    rates: list[str] = []
+    begun = cluster.clock()
+    state = session.live(change)
+    assert rates == ["1000000"]
+    assert state.status is ExecutionStatus.FINISHED
+    assert cluster.clock() - begun < 400, "four copies of 400 MB take 1,600 s at 1 MB/s"
+    assert session.journal.state(1).settings.throttle == 1e8
+    assert_clean(cluster, state)
+
+
+def test_settings_that_no_execution_has_are_refused() -> None:
+    """An unknown name and a value out of range, before the execution gets them."""
+    with pytest.raises(InputError, match="no setting speed"):
+        changed_settings(SETTINGS, {"speed": 1.0})
+    with pytest.raises(InputError, match="throttle"):
+        changed_settings(SETTINGS, {"throttle": -1.0})
+    assert changed_settings(SETTINGS, {"throttle": 5e6}).fixed_rate == 5e6
 
 
 def test_a_move_between_log_dirs_is_rolled_back(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -94,15 +94,17 @@ def test_a_rejection_has_a_note(calls: HttpCalls) -> None:
 
 
 def test_executions_are_controlled(calls: HttpCalls) -> None:
-    """Stop, resume and cancel; each refuses a state that does not allow it. The throttle does not change."""
+    """Throttle, stop, resume and cancel; each refuses a state that does not allow it."""
     path = f"{API}/clusters/payments/executions/3"
     answer = calls.post(f"{path}/throttle", json={"bytes_per_second": 1e6})
-    assert answer.status_code == 409
-    assert "apply the rest with another setting execution.throttle" in answer.json()["detail"]
+    assert answer.json()["throttle_bytes_per_second"] == 1e6
     states = [calls.post(f"{path}/{one}").json()["status"] for one in ("stop", "resume", "cancel")]
     assert states == ["stopped", "running", "cancelled"]
     for one in ("stop", "resume", "cancel"):
         assert calls.post(f"{path}/{one}").status_code == 409
+    answer = calls.post(f"{path}/throttle", json={"bytes_per_second": 1e6})
+    assert answer.status_code == 409
+    assert "does not run" in answer.json()["detail"]
 
 
 def test_a_pause_lasts_until_resume(calls: HttpCalls) -> None:

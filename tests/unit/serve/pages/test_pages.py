@@ -416,7 +416,7 @@ def test_an_execution_is_controlled_by_forms(service: FakeService, browser: Brow
 @pytest.mark.parametrize(
     ("status", "actions"),
     [
-        ("running", {"stop", "cancel"}),
+        ("running", {"throttle", "stop", "cancel"}),
         ("stopped", {"resume", "cancel"}),
         ("interrupted", {"cancel"}),
         ("incomplete", set()),
@@ -425,7 +425,7 @@ def test_an_execution_is_controlled_by_forms(service: FakeService, browser: Brow
 def test_an_execution_has_the_forms_that_its_status_permits(
     service: FakeService, browser: Browser, status: str, actions: set[str]
 ) -> None:
-    """The service resumes an interrupted execution itself, and changes no throttle."""
+    """The service resumes an interrupted execution itself."""
     path = "/clusters/payments/executions/3"
     execution = service._executions["payments", 3]
     service._executions["payments", 3] = replace(execution, status=status, throttle_bytes_per_second=None)
@@ -434,6 +434,16 @@ def test_an_execution_has_the_forms_that_its_status_permits(
     assert "Throttle auto" in text_of(page)
     service._executions["payments", 3] = execution
     assert "Throttle 50.0 MB/s per broker" in text_of(browser.page(path))
+
+
+def test_a_throttle_is_a_number_of_megabytes(service: FakeService, browser: Browser) -> None:
+    """A number above 0; the page of the execution shows the new one."""
+    path = "/clusters/payments/executions/3"
+    answer = browser.post(f"{path}/throttle", data={"megabytes_per_second": "12.5"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}?done=throttle")
+    assert "Throttle 12.5 MB/s per broker" in text_of(browser.page(path))
+    for wrong in ("", "0", "fast"):
+        assert browser.post(f"{path}/throttle", data={"megabytes_per_second": wrong}).status_code == 400
 
 
 def test_plans_of_forms_do_not_delay_pages(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
