@@ -373,6 +373,9 @@ class ServedHours:
         self.sync()
         if not self.is_calm:
             self._faults()
+        for one in self.instances if self.is_calm else ():
+            if one.process is not None and not one.process.is_alive:
+                one.start()  # its end was ordered by the last of the faults
         self._brokers_return()
         self._people()
         self._publish()
