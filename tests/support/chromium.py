@@ -6,9 +6,11 @@ import asyncio
 import base64
 import itertools
 import json
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,4 +137,7 @@ async def page(url: str, folder: Path) -> AsyncIterator[Page]:
                 await found.call("Page.navigate", url=url)
                 yield found
     finally:
+        # Debian's program is a script: its browser, of the same group, would outlive it.
+        with suppress(ProcessLookupError):
+            os.killpg(browser.pid, signal.SIGKILL)
         kill([browser])
