@@ -19,6 +19,7 @@ import msgspec
 from simulate.decisions import DAY, DAYS, HARD, Violation
 from simulate.kafka.state import Happening, PartitionName
 from simulate.virtual_threads import VirtualProcess
+from trimtab.files.replicated import unpacked
 from trimtab.model.policy import Mode, Policy, Trigger
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 
@@ -163,9 +164,10 @@ class ServiceRecord:
             self._decision(record)
         elif sql.startswith("INSERT OR REPLACE INTO plans"):
             plan = msgspec.json.decode(values[2], type=PlanRecord)
-            if hashlib.sha256(values[3].encode()).hexdigest() != plan.digest:
+            content = unpacked(values[3])
+            if hashlib.sha256(content).hexdigest() != plan.digest:
                 self.fail(f"digest: the stored plan {plan.digest[:12]} has other bytes")
-            self.plans[plan.digest], self.contents[plan.digest] = plan, values[3]
+            self.plans[plan.digest], self.contents[plan.digest] = plan, content.decode()
         elif sql.startswith("UPDATE plans SET record"):
             self.plans[values[1]] = msgspec.json.decode(values[0], type=PlanRecord)
         elif sql.startswith("INSERT INTO executions"):
