@@ -189,8 +189,8 @@ class ServiceRecord:
             self.outbox[values[4], values[5]] = values[0]
 
     def _execution_begins(self, values: Sequence[Any]) -> None:
-        facts, plan = json.loads(values[6]), values[5]
-        digest = hashlib.sha256(plan.encode()).hexdigest()
+        facts = json.loads(values[6])
+        digest = hashlib.sha256(unpacked(values[5])).hexdigest()
         if others := [one.number for one in self.executions.values() if one.status not in FINAL]:
             self.fail(f"two executions at once: {others} and another")
         if held := [one.number for one in self.executions.values() if one.status == "stopped"]:
