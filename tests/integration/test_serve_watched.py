@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 import time
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -15,6 +19,7 @@ from simulate.served_cluster import ServedCluster
 from support.http_receiver import receiver
 from support.prometheus import get_json, prometheus, wait_for
 from support.watching import RULES, panel_expressions
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab.serve.documents import DecisionRecord
 from trimtab.serve.notifications import notification_id
 
@@ -76,37 +81,64 @@ def test_a_killed_service_loses_no_notification(tmp_path: Path) -> None:
     assert ("outage", True) in keys
 
 
-def test_panels_have_series_of_a_healing(tmp_path: Path) -> None:
-    """A real Prometheus scrapes the service while it heals a lost broker.
+CHILDREN: Final = re.compile("trimtab_(collect|stream)")
+"""Metrics of the programs that fill a lake."""
 
-    The lake of the simulation has no tables, so effects are not measured here.
-    """
-    with ServedCluster(tmp_path, ACT) as world:
+
+def scraping(tmp_path: Path, *ports: int | str) -> AbstractContextManager[str]:
+    """A real Prometheus with the alert rules that scrapes these ports each second; yields its address."""
+    targets = ", ".join(f"'127.0.0.1:{port}'" for port in ports)
+    (tmp_path / "prometheus").mkdir()
+    return prometheus(
+        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
+        f"scrape_configs:\n  - job_name: trimtab\n    static_configs: [{{targets: [{targets}]}}]\n",
+        tmp_path / "prometheus",
+    )
+
+
+def without_series(url: str, begin: float, *, of_children: bool) -> list[str]:
+    """Panels' queries that return no series since then: those of collectors and streams, or the others."""
+    at = {"start": str(begin), "end": str(time.time()), "step": "1"}
+    return [
+        f"{title}: {expression}"
+        for title, expression in panel_expressions()
+        if bool(CHILDREN.search(expression)) == of_children
+        and not get_json(f"{url}/api/v1/query_range", query=expression, **at)["data"]["result"]
+    ]
+
+
+def test_panels_have_series_of_a_healing(tmp_path: Path) -> None:
+    """A real Prometheus scrapes the service while it heals a lost broker and measures the effect."""
+    with ServedCluster(tmp_path, ACT, measured=True) as world:
         world.start("a")
         world.wait_for("its address", lambda: re.search(r"serves http://\S+:(\d+)", world.log("a")))
         port = re.search(r"serves http://\S+:(\d+)", world.log("a"))
         assert port is not None
-        configuration = (
-            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n"
-            "scrape_configs:\n  - job_name: trimtab\n"
-            f"    static_configs: [{{targets: ['127.0.0.1:{port[1]}']}}]\n"
-        )
-        (tmp_path / "prometheus").mkdir()
-        with prometheus(configuration, tmp_path / "prometheus") as url:
+        with scraping(tmp_path, port[1]) as url:
             begin = time.time()
             world.wait_for("a first decision", lambda: world.kinds("a", "wait"))
             time.sleep(3)
             world.kill_broker(3)
             world.wait_for("the end of the healing", lambda: world.kinds("a", "ended"))
+            world.wait_for("the measurement", lambda: world.kinds("a", "measured"))
+            wait_for(lambda: not without_series(url, begin, of_children=False), "series")
 
-            def empty() -> list[str]:
-                at = {"start": str(begin), "end": str(time.time()), "step": "1"}
-                return [
-                    f"{title}: {expression}"
-                    for title, expression in panel_expressions()
-                    if not re.search("trimtab_(collect|stream|effect)", expression)
-                    and not get_json(f"{url}/api/v1/query_range", query=expression, **at)["data"]["result"]
-                ]
 
-            wait_for(lambda: not empty() or time.time() > begin + 90, "series")
-            assert empty() == []
+@pytest.mark.spark
+@pytest.mark.long
+def test_panels_have_series_of_collector_and_stream(tmp_path: Path) -> None:
+    """A real Prometheus scrapes a real collector and the Spark stream that reads its lake."""
+    lake, (collector, stream) = str(tmp_path / "filled"), free_ports(2)
+    with ServedCluster(tmp_path, ACT) as world, ExitStack() as stack:
+        address = f"kafka://{','.join(world.server.bootstrap)}"
+        where = ["--cluster", address, "--set", "collect.interval_seconds=2"]
+        for port, words in ((collector, ["collect", *where]), (stream, ["pipeline", "stream"])):
+            metrics = ["--lake", lake, "--metrics", f"127.0.0.1:{port}"]
+            log = stack.enter_context((tmp_path / f"{words[0]}.log").open("wb"))
+            command = [sys.executable, "-m", "trimtab", *words, *metrics]
+            child = subprocess.Popen(command, stdout=log, stderr=log)
+            stack.callback(child.wait, 60)
+            stack.callback(child.terminate)
+        with scraping(tmp_path, collector, stream) as url:
+            begin = time.time()
+            wait_for(lambda: not without_series(url, begin, of_children=True), "series", seconds=180)

@@ -220,12 +220,15 @@ def test_an_execution_is_stopped_resumed_and_cancelled(world: World) -> None:
     assert one == service.executions(cluster)[0] or service.executions(cluster)[0].number == number
     assert service.target(cluster, world.balancer).status.execution is not None
     world.until(lambda: service.execution(cluster, number).execution.bytes_done > 0)
-    with pytest.raises(ConflictError):
-        service.set_throttle(cluster, number, 1e6, "ann")
+    service.set_throttle(cluster, number, 2e7, "ann")
+    rate = lambda: service.execution(cluster, number).execution.throttle_bytes_per_second  # noqa: E731
+    world.until(lambda: rate() == 2e7)
     with pytest.raises(ConflictError):
         service.resume_execution(cluster, number, "ann")
     service.end_execution(cluster, number, "stop", "ann")
     world.until(lambda: world.status_of(number) == "stopped")
+    with pytest.raises(ConflictError):
+        service.set_throttle(cluster, number, 1e6, "ann")
     with pytest.raises(ConflictError):
         service.end_execution(cluster, number, "stop", "ann")
     service.resume_execution(cluster, number, "ann")

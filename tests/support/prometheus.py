@@ -133,11 +133,11 @@ def alertmanager(folder: Path) -> Iterator[str]:
         yield url
 
 
-def wait_for(found: Callable[[], Any], what: str) -> Any:
-    """The first value that is true, within a minute."""
-    ends = time.monotonic() + PATIENCE_SECONDS
+def wait_for(found: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """The first value that is true, within a time."""
+    ends = time.monotonic() + seconds
     while not (value := found()):
         if time.monotonic() > ends:
-            pytest.fail(f"{what} not within {PATIENCE_SECONDS:.0f} s")
+            pytest.fail(f"{what} not within {seconds:.0f} s")
         time.sleep(0.2)
     return value

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -36,6 +36,7 @@ from trimtab.files.serve_settings import ServeSettings
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
 from trimtab.model.goals import limit_goals
+from trimtab.model.load import resource_name
 from trimtab.model.plan import AnyPlan, Verdict
 from trimtab.model.policy import Trigger
 from trimtab.model.text import bytes_text
@@ -761,13 +762,20 @@ def _lost_requests(before: State, after: State) -> list[str]:
 
 
 def _effect_text(found: Measurement) -> str:
-    """What the measurement shows, as text for people."""
-    verdict = found.comparison.outcome
+    """What the measurement shows, as text for people: the worst deviations before and after."""
+    comparison, verdict = found.comparison, found.comparison.outcome
+    before, after = comparison.before.means().worst_deviation, comparison.after.means().worst_deviation
+
+    def figures(names: Iterable[str]) -> str:
+        return ", ".join(
+            f"{resource_name(one)} {before[one]:.1%} → {after[one]:.1%}" for one in names if one in before
+        )
+
     parts = [("more even", verdict.improved), ("worse", verdict.worse), ("goal missed", verdict.unmet)]
-    texts = [f"{label}: {', '.join(names)}" for label, names in parts if names]
+    texts = [f"{label}: {figures(names)}" for label, names in parts if names]
     if found.counterfactual is not None:
         texts.append(found.counterfactual[1])
-    return "; ".join(texts) or "as even as before"
+    return "; ".join(texts) or f"as even as before: {figures(after)}"
 
 
 def _spent(receipt: AnyReceipt) -> tuple[int, int]:

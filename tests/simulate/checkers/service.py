@@ -26,7 +26,7 @@ from trimtab.serve.documents import DecisionRecord, PlanRecord
 GRACE_SECONDS = 45.0
 """Time in which a running execution notices that it must begin nothing more."""
 FINAL = ("stopped", "finished", "incomplete", "cancelled")
-WITH_FIGURES = ("make_plan", "propose", "execute", "measure", "resume")
+WITH_FIGURES = ("make_plan", "propose", "execute", "measure", "measured", "resume")
 """Kinds of decisions whose reason has a figure; others may be about words of a person."""
 
 

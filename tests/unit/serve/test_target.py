@@ -1,12 +1,20 @@
-"""The settings of plans that answer triggers, for each balancer that the service runs."""
+"""The settings of plans that answer triggers, and the text of a measured effect."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
+from support.measured import from_imbalances
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
-from trimtab.serve.target import WIDEST_EPSILON, settings_of_policy
+from trimtab.model.load import imbalance
+from trimtab.report.comparison import MeasurementComparison, MeasurementGoals
+from trimtab.report.measured import MeasuredLoad
+from trimtab.serve.target import WIDEST_EPSILON, _effect_text, settings_of_policy
 
 DRIFT = {"epsilon": 0.1, "load": "forecast", "recent_move_hours": 24.0}
 LIMIT = {"goals": ("theta",), "load": "recent", "theta.cpu": 0.76}
@@ -39,3 +47,29 @@ def test_plans_of_bundles_have_fewer_settings(
     assert chosen == expected
     words = [f"bundles.{name}={value}" for name, value in chosen.items() if name != "undo"]
     read_settings(None, words, {}).of(section)
+
+
+def measured(first: float, second: float) -> MeasuredLoad:
+    """Two brokers whose processors have these loads of 10 cores; the network is even."""
+    loads = np.array([[first, 5.0], [second, 5.0]])
+    one = imbalance(loads, np.full((2, 2), 10.0), np.ones(2, dtype=np.bool_), ("cpu", "network_in"))
+    return from_imbalances((1, 2), ("", ""), [one])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ((9.0, 3.0), (6.3, 5.7), "more even: CPU 50.0% → 5.0%"),
+        ((6.0, 6.0), (6.0, 6.0), "as even as before: CPU 0.0% → 0.0%, network in 0.0% → 0.0%"),
+        ((6.6, 5.4), (9.0, 3.0), "worse: CPU 10.0% → 50.0%; goal missed: CPU 10.0% → 50.0%"),
+    ],
+)
+def test_the_text_of_an_effect_has_figures(
+    before: tuple[float, float], after: tuple[float, float], text: str
+) -> None:
+    """The worst deviation from the mean, before and after: 9 of 9 and 3 cores is 50 % above 6."""
+    goals = MeasurementGoals({"cpu": 0.95, "network_in": 0.95}, {"cpu": 0.1, "network_in": 0.1}, 2)
+    loads = measured(*before), measured(*after)
+    comparison = MeasurementComparison(*loads, loads[1].means(), goals, ())
+    found: Any = SimpleNamespace(comparison=comparison, counterfactual=None)
+    assert _effect_text(found) == text
