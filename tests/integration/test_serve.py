@@ -38,6 +38,13 @@ QUIET = PROPOSE.replace('mode = "ask"', 'mode = "observe"')
 TARGET = "/api/v1/clusters/sim/replicas"
 
 
+def apply_drain(world: ServedCluster) -> None:
+    """Apply a plan that drains broker 5."""
+    settings = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
+    plan = world.call("a", "POST", "/api/v1/plans", settings)
+    world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+
+
 def held_by(world: ServedCluster, broker: int) -> int:
     """Number of replicas that a broker holds."""
     return world.server.do(lambda cluster: sum(broker in one.replicas for one in cluster.partitions.values()))
@@ -139,9 +146,7 @@ def test_a_pause_outlives_a_restart_and_forbids_executions(tmp_path: Path) -> No
         world.start("a")
         world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
         world.call("a", "POST", f"{TARGET}/pause", {"reason": "release"})
-        settings = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
-        plan = world.call("a", "POST", "/api/v1/plans", settings)
-        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        apply_drain(world)
         time.sleep(4)
         world.kill("a")
         world.start("a")
@@ -160,9 +165,7 @@ def test_a_stopped_execution_is_resumed_or_cancelled_by_a_person(tmp_path: Path)
     with ServedCluster(tmp_path, QUIET, speed=1.0) as world:
         world.start("a")
         world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
-        settings = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
-        plan = world.call("a", "POST", "/api/v1/plans", settings)
-        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        apply_drain(world)
         world.wait_for("moves", lambda: world.moves() > 0)
         world.call("a", "POST", "/api/v1/clusters/sim/executions/1/stop")
         world.wait_for("the stop", lambda: world.kinds("a", "ended"), 90)
@@ -187,9 +190,7 @@ def test_the_throttle_of_a_running_execution_changes(tmp_path: Path) -> None:
     with ServedCluster(tmp_path, settings, speed=1.0) as world:
         world.start("a")
         world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
-        drain = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
-        plan = world.call("a", "POST", "/api/v1/plans", drain)
-        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        apply_drain(world)
         world.wait_for("moves", lambda: world.moves() > 0)
         time.sleep(3)
         assert world.kinds("a", "ended") == []
@@ -210,9 +211,7 @@ def test_sigterm_in_an_execution_leaves_it_to_the_next_start(tmp_path: Path) -> 
     with ServedCluster(tmp_path, QUIET, speed=1.0) as world:
         world.start("a")
         world.wait_for("a snapshot", lambda: world.call("a", "GET", TARGET)["status"]["snapshot_taken_at"])
-        settings = {"cluster": "sim", "balancer": "replicas", "settings": {"drain": [5]}}
-        plan = world.call("a", "POST", "/api/v1/plans", settings)
-        world.call("a", "POST", f"/api/v1/plans/{plan['digest']}/apply")
+        apply_drain(world)
         world.wait_for("moves", lambda: world.moves() > 0)
         newest = world.call("a", "GET", "/api/v1/decisions?limit=1")[0]["number"]
         world.kill("a", signal.SIGTERM)

@@ -563,7 +563,7 @@ class ServiceWorld:
             raise Violation(f"leader: {verb} without leadership")
         if self.now < self.paused_until:
             raise Violation(f"paused: {verb} during a pause")
-        if not self._in_window():
+        if not is_in_window(self.policy, self.now):
             raise Violation(f"window: {verb} outside of the windows")
         seen, truth = self.seen, self.truth
         if seen is None or self.now - seen.taken_at > 3 * TICK_SECONDS:
@@ -586,19 +586,6 @@ class ServiceWorld:
             raise Violation(f"restart: {verb} right after the loss of a broker")
         if any(self.now < at + self.policy.restart_quiet_seconds for at in truth.back_at.values()):
             raise Violation(f"restart: {verb} right after the return of a broker")
-
-    def _in_window(self) -> bool:
-        """The windows of the policy at UTC, reckoned minute by minute and not by the code under test."""
-        if not self.policy.windows:
-            return True
-        window = self.policy.windows[0]
-        day, second = divmod(self.now, DAY)
-        weekday = (int(day) + 3) % 7
-        today, yesterday = DAYS[weekday] in window.days, DAYS[weekday - 1] in window.days
-        begin, end = int(window.begin[:2]) * 3600, int(window.end[:2]) * 3600
-        if begin < end:
-            return today and begin <= second < end
-        return (today and second >= begin) or (yesterday and second < end)
 
     def _check_execution(self, order: Execute) -> None:
         truth, policy = self.truth, self.policy
@@ -647,3 +634,17 @@ def play(seed: int, hours: float) -> ServiceWorld:
     world.play(hours)
     world.calm_down(3)
     return world
+
+
+def is_in_window(policy: Policy, now: float) -> bool:
+    """The window of the policy at UTC, reckoned by the second and not by the code under test."""
+    if not policy.windows:
+        return True
+    window = policy.windows[0]
+    day, second = divmod(now, DAY)
+    weekday = (int(day) + 3) % 7
+    today, yesterday = DAYS[weekday] in window.days, DAYS[weekday - 1] in window.days
+    begin, end = int(window.begin[:2]) * 3600, int(window.end[:2]) * 3600
+    if begin < end:
+        return today and begin <= second < end
+    return (today and second >= begin) or (yesterday and second < end)

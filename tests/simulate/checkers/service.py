@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from simulate.decisions import DAY, DAYS, HARD, Violation
+from simulate.decisions import DAY, HARD, Violation, is_in_window
 from simulate.kafka.state import Happening, PartitionName
 from simulate.virtual_threads import VirtualProcess
 from trimtab.files.replicated import unpacked
@@ -401,17 +401,3 @@ class ServiceRecord:
         for number, at in self.unmeasured.items():
             if now > max(at, led_since) + slowest:
                 self.fail(f"execution {number} was not measured and nobody was notified")
-
-
-def is_in_window(policy: Policy, now: float) -> bool:
-    """The window of the policy at UTC, reckoned by the second and not by the code under test."""
-    if not policy.windows:
-        return True
-    window = policy.windows[0]
-    day, second = divmod(now, DAY)
-    weekday = (int(day) + 3) % 7
-    today, yesterday = DAYS[weekday] in window.days, DAYS[weekday - 1] in window.days
-    begin, end = int(window.begin[:2]) * 3600, int(window.end[:2]) * 3600
-    if begin < end:
-        return today and begin <= second < end
-    return (today and second >= begin) or (yesterday and second < end)
