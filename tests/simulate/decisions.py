@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trimtab.decide.events import (
     Approved,
@@ -220,6 +220,8 @@ class ServiceWorld:
         if self.now >= self.silent_until:
             self.taken_at = self.now
             self.send(self._observation())
+        elif self.seen is not None:
+            self.send(self._listed(self.seen))
         else:
             self.send(TimeReached())
 
@@ -377,6 +379,14 @@ class ServiceWorld:
             unexplained=3 if self.now < self.unexplained_until else 0,
             conflict="12 partitions have moved" if self.truth.offered and self.rng.random() < 0.01 else "",
         )
+
+    def _listed(self, seen: Observed) -> Observed:
+        """The last snapshot, with the brokers as the cluster lists them now."""
+        alive = {one.name: self.brokers[one.name].alive for one in seen.brokers}
+        changed = {name for name in seen.changed_brokers if name in alive}
+        changed ^= {one.name for one in seen.brokers if one.alive != alive[one.name]}
+        brokers = tuple(replace(one, alive=alive[one.name]) for one in seen.brokers)
+        return replace(seen, brokers=brokers, changed_brokers=tuple(sorted(changed)))
 
     # ------------------------------------------------------------ the service
 
@@ -572,6 +582,8 @@ class ServiceWorld:
             raise Violation(f"coverage: {verb} with {seen.coverage:.0%} of the samples")
         if seen.foreign_work:
             raise Violation(f"foreign: {verb} while another program changes the cluster")
+        if seen.changed_brokers:
+            raise Violation(f"changed: {verb} with brokers that the snapshot has otherwise")
         if seen.unexplained:
             raise Violation(f"unexplained: {verb} with partitions that are offline for another cause")
         lost = {one.name for one in seen.brokers if not one.alive and one.replicas}

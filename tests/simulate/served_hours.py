@@ -57,7 +57,7 @@ from trimtab.report.measured import MeasuredLoad
 from trimtab.serve import service as service_module
 from trimtab.serve.notifications import DeliveryError, OutboxRow, receiver_name
 from trimtab.serve.service import Service
-from trimtab_common.errors import TrimtabError
+from trimtab_common.errors import ConnectError, TrimtabError
 
 T = TypeVar("T")
 
@@ -236,7 +236,7 @@ class ServedHours:
         replaced = replace(
             real,
             open=lambda: self._open,  # type: ignore[arg-type]
-            foreign_work=lambda: self._foreign_work,  # type: ignore[arg-type]
+            present_state=lambda: self._present_state,  # type: ignore[arg-type]
             snapshot=lambda: SimpleNamespace(read=lambda folder: self.snapshots[folder.name]),  # type: ignore[arg-type]
         )
         patch.setitem(BALANCERS, "replicas", replaced)
@@ -289,13 +289,15 @@ class ServedHours:
         self._process().require_alive()
         self.sync()
 
-    def _foreign_work(self, connection: object, clock: Callable[[], float]) -> str:
+    def _present_state(self, connection: object, clock: Callable[[], float]) -> tuple[frozenset[str], str]:
         self._process().require_alive()
         self.sync()
         if not self.cluster.controller.available:
-            return "the controller does not answer"
-        flying = look(self.cluster, self.threads.now, [], [], wide=False).reassignments
-        return f"{len(flying)} partitions are being reassigned" if flying else ""
+            raise ConnectError("the controller does not answer")
+        found = look(self.cluster, self.threads.now, [], [], wide=False)
+        online = frozenset(str(one.id) for one in found.brokers.values() if not one.fenced)
+        count = len(found.reassignments)
+        return online, f"{count} partitions are being reassigned" if count else ""
 
     def _measured_between(
         self,

@@ -310,8 +310,9 @@ class Balancer:
         moves of the balancer can be undone.
     observed
         Decide: what decisions of a service see of a snapshot; None for its load alone.
-    foreign_work
-        Act: what other programs change in the cluster now, from a connection and a clock, as a sentence.
+    present_state
+        Act: from a connection and a clock to the names of the brokers that are online, and to what programs
+        change in the cluster now, as a sentence or an empty text.
     impact
         For operators: the setting that limits what an execution does to clients and brokers.
     make_plan
@@ -355,7 +356,7 @@ class Balancer:
     back: LazyImport[Callable[[AnyPlan], AnyPlan]] | None = None
     undo: LazyImport[Callable[[AnyPlan, AnyReceipt, object], AnyPlan]] | None = None
     observed: LazyImport[Callable[..., Any]] | None = None
-    foreign_work: LazyImport[Callable[[Any, Callable[[], float]], str]] | None = None
+    present_state: LazyImport[Callable[[Any, Callable[[], float]], tuple[frozenset[str], str]]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str
     set_help: str

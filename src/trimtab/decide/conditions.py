@@ -201,6 +201,7 @@ def _cluster_obstacle(state: State, policy: Policy, trigger: Trigger, now: float
         or _foreign_work(state.observed)
         or _restarts(state, policy, trigger, now)
         or _unexplained(state)
+        or _changed_brokers(state.observed)
     )
 
 
@@ -277,6 +278,18 @@ def _unexplained(state: State) -> Obstacle | None:
     number = counted(state.observed.unexplained, "partition")
     reason = f"{number} offline or below min.insync.replicas, not because of a lost broker"
     return Obstacle(reason, inf, "repair these partitions first")
+
+
+def _changed_brokers(observed: Observed | None) -> Obstacle | None:
+    """A planner sees the snapshot only."""
+    if observed is None or not observed.changed_brokers:
+        return None
+    lost = {one.name for one in observed.brokers if not one.alive}
+    first = observed.changed_brokers[0]
+    states = ("dead", "alive") if first in lost else ("alive", "dead")
+    more = f", and {len(observed.changed_brokers) - 1} more" if len(observed.changed_brokers) > 1 else ""
+    reason = f"broker {first} is {states[0]}, and the newest snapshot has it {states[1]}{more}"
+    return Obstacle(reason, inf, "wait for the next snapshot")
 
 
 def time_obstacle(state: State, policy: Policy, now: float) -> Obstacle | None:

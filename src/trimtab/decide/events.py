@@ -69,6 +69,9 @@ class Observed:
         Partitions that are offline or below min.insync.replicas for another cause than lost brokers.
     conflict
         How the cluster differs from what the proposed plan needs; empty where the plan still fits.
+    changed_brokers
+        Brokers that the cluster lists now and the snapshot has as dead, or the other way round; `brokers` has
+        them as the cluster has.
     """
 
     taken_at: float
@@ -85,6 +88,7 @@ class Observed:
     foreign_work: str = ""
     unexplained: int = 0
     conflict: str = ""
+    changed_brokers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,12 @@ class _Turn:
     def _observed(self, event: Observed) -> None:
         before = self.state.observed
         if before is not None and event.taken_at <= before.taken_at:
-            self._set(observed=replace(before, foreign_work=event.foreign_work, conflict=event.conflict))
+            # The same snapshot, and what the cluster itself tells meanwhile.
+            same = event if event.taken_at == before.taken_at else before
+            if same.brokers != before.brokers:
+                self._set(**self._broker_changes(same))
+            kept = replace(before, brokers=same.brokers, changed_brokers=same.changed_brokers)
+            self._set(observed=replace(kept, foreign_work=event.foreign_work, conflict=event.conflict))
             return
         quiet = before is not None and before.brokers == event.brokers
         moving = self.state.lost_since or self.state.back_since or self.state.arrived_since

@@ -158,7 +158,8 @@ def call_apart(function: Callable[..., Any], *arguments: Any) -> Any:
         stdout=subprocess.PIPE,
         preexec_fn=_end_with_parent,
     )
-    content, _ = process.communicate(pickle.dumps((function, arguments)))
+    # Its module may lie where this program was told to find modules, and not where a new one finds them.
+    content, _ = process.communicate(pickle.dumps(sys.path) + pickle.dumps((function, arguments)))
     if process.returncode or not content:
         code = process.returncode
         reason = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -177,6 +178,7 @@ def answer_call() -> None:
     os.nice(NICE)
     answers = os.dup(1)
     os.dup2(2, 1)  # what the function prints is for the log
+    sys.path += [folder for folder in pickle.load(sys.stdin.buffer) if folder not in sys.path]
     function, arguments = pickle.load(sys.stdin.buffer)
     try:
         answer = pickle.dumps((function(*arguments), None))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -194,15 +193,13 @@ def largest_parts(
     )
 
 
-def foreign_work(balancer: Balancer, connection: object, clock: Callable[[], float]) -> str:
-    """What another program changes in the cluster now; empty where nothing is seen.
-
-    Raises
-    ------
-    TrimtabError
-        If the cluster does not answer.
-    """
-    return "" if balancer.foreign_work is None else balancer.foreign_work()(connection, clock)
+def with_online_brokers(event: Observed, online: frozenset[str]) -> Observed:
+    """An event with the brokers as the cluster lists them now, which is newer than any snapshot."""
+    changed = tuple(one.name for one in event.brokers if one.alive != (one.name in online))
+    if not changed:
+        return event
+    brokers = tuple(replace(one, alive=one.name in online) for one in event.brokers)
+    return replace(event, brokers=brokers, changed_brokers=changed)
 
 
 def conflict_text(prepared: PreparedExecution | Refused) -> str:

@@ -43,7 +43,7 @@ from trimtab.model.text import bytes_text
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 from trimtab.serve.interface import ConflictError, UnknownError
 from trimtab.serve.journal import MeasuredEffect, ServiceJournal
-from trimtab.serve.observing import Observation, conflict_text, foreign_work, observation_of
+from trimtab.serve.observing import Observation, conflict_text, observation_of, with_online_brokers
 from trimtab_common.errors import TrimtabError
 from trimtab_common.settings import Settings
 
@@ -62,6 +62,8 @@ RETRY_SECONDS: Final = (2.0, 5.0, 5.0, 10.0)
 _ENDED: Final = (ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE, ExecutionStatus.CANCELLED)
 """Statuses after which the service does not go on; a stopped execution is resumed."""
 _UNFINISHED: Final = (Stage.EXECUTING, Stage.STOPPING, Stage.STOPPED, Stage.HELD)
+MAX_ASK_SECONDS: Final = 10.0
+"""At least this often the cluster itself is asked for its brokers and for reassignments."""
 PAST: Final = {"stop": "stopped", "cancel": "cancelled"}
 _OUTCOMES: Final = {
     "finished": ev.Outcome.FINISHED,
@@ -141,6 +143,7 @@ class Target:
         self._attempts = 0
         self._term = 0
         self._runs = context.runtime.lock()
+        self._asks_again_at = 0.0
 
     # ------------------------------------------------------------ leadership
 
@@ -287,21 +290,38 @@ class Target:
             # Decided upon, it would hide all snapshots until that time.
             self.observe_error = f"the newest snapshot is {ahead:.0f} s ahead of the clock of this machine"
             return
-        is_new = found is not self.observation
-        if self._leads and (is_new or self.state.observed is None):
-            self.handle(replace(found.event, foreign_work=self._foreign_work(), conflict=self._conflict()))
+        is_new, before = found is not self.observation, self.state.observed
+        if self._leads and (is_new or before is None):
+            event = self._as_present(found.event)
+            self.handle(replace(event, conflict=self._conflict()))
+        elif self._leads and before is not None and self._context.runtime.monotonic() >= self._asks_again_at:
+            event = self._as_present(replace(found.event, conflict=before.conflict))
+            if event.brokers != before.brokers or bool(event.foreign_work) != bool(before.foreign_work):
+                self.handle(event)
         self.observation = found
 
-    def _foreign_work(self) -> str:
-        with self._lock:
-            work = self._state.work
-            if work is not None and work.stage in (Stage.STARTING, Stage.EXECUTING, Stage.STOPPING):
-                return ""
+    def _as_present(self, event: ev.Observed) -> ev.Observed:
+        """The event of a snapshot, with what the cluster itself tells: its brokers, and the work of others."""
+        seconds = min(self._context.serve.interval_seconds / 3, MAX_ASK_SECONDS)
+        self._asks_again_at = self._context.runtime.monotonic() + seconds
+        if self.balancer.present_state is None:
+            return event
+        is_own = self._acts()
         try:
-            return foreign_work(self.balancer, self.cluster.connection(), self._context.runtime.clock)
+            online, work = self.balancer.present_state()(
+                self.cluster.connection(), self._context.runtime.clock
+            )
         except TrimtabError as error:
             LOG.warning("%s/%s: the cluster does not answer: %s", self.name, self.balancer.name, error)
-            return "what others do there is not known, because the cluster does not answer"
+            work = "what others do there is not known, because the cluster does not answer"
+        else:
+            event = with_online_brokers(event, online)
+        return event if is_own or self._acts() else replace(event, foreign_work=work)
+
+    def _acts(self) -> bool:
+        with self._lock:
+            work = self._state.work
+            return work is not None and work.stage in (Stage.STARTING, Stage.EXECUTING, Stage.STOPPING)
 
     def _conflict(self) -> str:
         work = self._state.work

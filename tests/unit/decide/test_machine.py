@@ -397,6 +397,49 @@ def test_a_request_may_approve_its_own_plan() -> None:
     assert [one for one in service.decisions if isinstance(one, Notify)] == []
 
 
+def test_a_broker_that_the_cluster_lacks_is_lost_before_a_snapshot_says_so() -> None:
+    """The waiting time counts from then; the plan waits for a snapshot that has the broker as dead."""
+    service = Service()
+    service.observe()
+    found = service.state.observed
+    assert found is not None
+    brokers = tuple(replace(one, alive=one.name != "2") for one in found.brokers)
+    service.send(replace(found, brokers=brokers, changed_brokers=("2",)), after=7.0)
+    assert service.state.lost_since == {"2": 307.0}
+    assert "broker 2 lost" in service.one(Wait).reason
+    service.observe(brokers=brokers, changed_brokers=("2",), times=7)
+    assert service.one(Wait).reason.startswith("broker 2 is dead, and the newest snapshot has it alive")
+    service.observe(5.0, lost="2")
+    assert service.one(MakePlan).trigger is Trigger.BROKER_LOST
+    assert service.state.lost_since == {"2": 307.0}
+
+
+def test_a_broker_that_is_back_is_seen_before_a_snapshot_says_so() -> None:
+    """Nothing is moved off a broker that the cluster lists again."""
+    service = Service()
+    service.observe()
+    service.observe(lost="2")
+    found = service.state.observed
+    assert found is not None
+    brokers = tuple(replace(one, alive=True) for one in found.brokers)
+    service.send(replace(found, brokers=brokers, changed_brokers=("2",)), after=60.0)
+    assert (service.state.lost_since, service.state.back_since) == ({}, {"2": 660.0})
+    service.send(PlanRequested("ada"))
+    service.observe(brokers=brokers, changed_brokers=("2",), times=6)
+    assert service.one(Wait).reason.startswith("broker 2 is alive, and the newest snapshot has it dead")
+
+
+def test_what_an_older_snapshot_says_of_brokers_is_ignored() -> None:
+    """A lake that is restored may offer one."""
+    service = Service()
+    service.observe()
+    found = service.state.observed
+    assert found is not None
+    brokers = tuple(replace(one, alive=False) for one in found.brokers)
+    service.send(replace(found, taken_at=found.taken_at - 1, brokers=brokers))
+    assert service.state.lost_since == {}
+
+
 def test_a_request_that_waits_a_day_is_refused() -> None:
     """A plan for a wish of yesterday is a surprise."""
     service = Service(Policy())

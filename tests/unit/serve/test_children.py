@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from trimtab.serve import journal as serve_journal
 from trimtab.serve.children import Child, Children, call_apart
 from trimtab.serve.documents import PlanRecord
 from trimtab.serve.service import Service
+from trimtab.serve.target import MAX_ASK_SECONDS
 from trimtab_common.errors import InputError
 
 
@@ -242,3 +244,39 @@ def test_plans_are_retained_by_number_and_bytes(tmp_path: Path, monkeypatch: pyt
     assert [one.made_at for one in journal.plans(None, 50)] == [6, 5, 4, 0]
     add(7, "what-if", 10_000)
     assert [one.made_at for one in journal.plans(None, 50)] == [7, 0]
+
+
+def test_the_cluster_itself_tells_who_is_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that dies between two snapshots is lost at the next question, and back at the one after."""
+    clock = [datetime.fromisoformat(lognormal_skew(6, 300, 1).reference.taken_at).timestamp()]
+    online = set("012345")
+    asked = []
+
+    def present_state(connection: object, now: object) -> tuple[frozenset[str], str]:
+        asked.append(clock[0])
+        return frozenset(online), ""
+
+    monkeypatch.setitem(
+        BALANCERS, "replicas", replace(BALANCERS["replicas"], present_state=lambda: present_state)
+    )
+    runtime = Runtime(clock=lambda: clock[0], monotonic=lambda: clock[0])
+    service = service_on(tmp_path, "replicas", "state", runtime)
+    (target,) = service._targets
+    with service._log.writing(lambda: None, "test"):
+        target.lead()
+        target.observe()
+        assert (target.state.lost_since, len(asked)) == ({}, 1)
+        online.remove("3")
+        clock[0] += MAX_ASK_SECONDS - 1
+        target.observe()
+        assert (target.state.lost_since, len(asked)) == ({}, 1)
+        clock[0] += 1
+        target.observe()
+        assert target.state.lost_since == {"3": clock[0]}
+        assert "broker 3 lost" in target.wait.reason
+        online.add("3")
+        clock[0] += MAX_ASK_SECONDS
+        target.observe()
+        assert (target.state.lost_since, target.state.back_since) == ({}, {"3": clock[0]})
+        assert target.state.observed is not None
+        assert target.state.observed.changed_brokers == ()

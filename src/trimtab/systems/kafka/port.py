@@ -356,8 +356,8 @@ def open_port(connection: KafkaConnection, clock: Callable[[], float]) -> Iterat
         yield KafkaAdminPort(admin, clock)
 
 
-def foreign_work(connection: KafkaConnection, clock: Callable[[], float]) -> str:
-    """The reassignments in progress as a sentence; empty where there is none.
+def present_state(connection: KafkaConnection, clock: Callable[[], float]) -> tuple[frozenset[str], str]:
+    """Ids of the brokers that are online, and the reassignments in progress as a sentence or an empty text.
 
     Raises
     ------
@@ -365,8 +365,9 @@ def foreign_work(connection: KafkaConnection, clock: Callable[[], float]) -> str
         If the cluster cannot be reached.
     """
     with open_port(connection, clock) as port:
-        found = port.observe([], [], wide=False).reassignments
-    if not found:
-        return ""
-    first = min(found)
-    return f"{len(found)} partitions are being reassigned, {first.topic}-{first.partition} among them"
+        found = port.observe([], [], wide=False)
+    online = frozenset(str(one.id) for one in found.brokers.values() if not one.fenced)
+    if not found.reassignments:
+        return online, ""
+    first, count = min(found.reassignments), len(found.reassignments)
+    return online, f"{count} partitions are being reassigned, {first.topic}-{first.partition} among them"

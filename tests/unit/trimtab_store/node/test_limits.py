@@ -162,8 +162,10 @@ def test_an_invalid_message_of_a_peer_ends_its_connection_and_no_node(
             await stored(cluster)
 
     played(story())
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("a connection is closed: node 2: ") and sentence in line
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.startswith("a connection is closed: node 2: ") and sentence in line for line in lines] == [
+        True
+    ], lines
 
 
 def test_a_message_for_a_nonexistent_node_is_dropped(tmp_path: Path) -> None:
