@@ -43,7 +43,7 @@ from simulate.served_cluster import free_port
 from trimtab.api import write_snapshot
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake.columns import arrow_schema
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.manifest import new_path
@@ -348,7 +348,7 @@ def watched(folder: Path, part: str, idle_seconds: float) -> dict[str, Any]:
         found["plan_seconds"] = [round(one, 2) for one in plans]
         found["mebibytes_after_three_plans"] = round(memory_of(process.id)["service"], 1)
         print("death", flush=True)
-        found["death"] = [death(process, lake, snapshot, cluster, number) for number in (1, 2)]
+        found["death"] = [death(process, server, number, 10.0) for number in (1, 2)]
         found["peak_mebibytes_later"] = process.peak()
         found["answers_after_plans"] = {name: answers(process, path) for name, path in PATHS.items()}
         found["state_bytes"] = bytes_below(folder / "state")
@@ -423,17 +423,28 @@ def make_plan(process: Process) -> float:
     return process.get("/api/v1/plans", "POST", body)[0]
 
 
-def death(
-    process: Process, lake: Lake, snapshot: ReplicasSnapshot, cluster: SimulatedKafka, broker: int
-) -> float:
-    """Seconds from the snapshot that lacks a broker to the decision that is written down."""
-    state = snapshot.brokers.state.copy()
-    row = int(np.flatnonzero(snapshot.brokers.id == broker)[0])
-    state[row] = ReplicaBrokerState.DEAD
-    at = publish(lake, replace(snapshot, brokers=replace(snapshot.brokers, state=state)), cluster)
+def death(process: Process, server: SimulatedKafkaServer, broker: int, passed_seconds: float = 0.0) -> float:
+    """Seconds from the death of a broker to the decision that is written down.
+
+    Parameters
+    ----------
+    passed_seconds
+        Time that passes in the cluster at once: where it stands still, the controller fences nobody.
+    """
+
+    def kill(cluster: SimulatedKafka) -> None:
+        cluster.kill_broker(broker)
+        cluster.advance(passed_seconds)
+
+    def start(cluster: SimulatedKafka) -> None:
+        cluster.start_broker(broker)
+        cluster.advance(passed_seconds)
+
+    at = time.monotonic()
+    server.do(kill)
     wait_for("the lost broker", lambda: is_lost(process, str(broker)), process)
-    seconds = time.time() - at
-    publish(lake, snapshot, cluster)
+    seconds = time.monotonic() - at
+    server.do(start)
     wait_for("the broker is back", lambda: not is_lost(process, str(broker)), process)
     return round(seconds, 2)
 
@@ -485,15 +496,7 @@ def streamed(folder: Path, partitions: int, seconds: float) -> dict[str, Any]:
         )
         found["peak_mebibytes_each_minute"] = steps
         found["snapshots"] = sum(1 for path in (lake / "snapshots").glob("*/*") if path.is_dir())
-        deaths = []
-        for broker in (3, 4):
-            at = time.monotonic()
-            server.do(lambda one, dead=broker: one.kill_broker(dead))  # type: ignore[misc]
-            wait_for("the lost broker", lambda dead=str(broker): is_lost(process, dead), process)
-            deaths.append(round(time.monotonic() - at, 1))
-            server.do(lambda one, dead=broker: one.start_broker(dead))  # type: ignore[misc]
-            wait_for("it is back", lambda dead=str(broker): not is_lost(process, dead), process)
-        found["death_seconds"] = deaths
+        found["death_seconds"] = [death(process, server, broker) for broker in (3, 4)]
     return found
 
 

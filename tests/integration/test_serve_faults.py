@@ -223,12 +223,16 @@ def delivered_ids(server: Receiver, key: str = "") -> list[str]:
 
 
 def test_a_lake_that_others_fill_again_is_picked_up(tmp_path: Path) -> None:
-    """Without snapshots nothing is decided, and people are notified; with them the service goes on."""
+    """Without snapshots nothing is moved, and people are notified; with them the service goes on.
+
+    The cluster itself tells that a broker is lost, within an interval and 5 s.
+    """
     with ServedCluster(tmp_path, ACT.replace("interval_seconds = 2", "interval_seconds = 1")) as world:
         world.start("a")
         world.wait_for("a balanced cluster", lambda: observed(world, "a"))
         world.publishing = False
         world.kill_broker(3)
+        world.wait_for("the loss", lambda: world.call("a", "GET", "/api/v1/clusters")[0]["lost_brokers"], 6.0)
         world.wait_for("an alert", lambda: stale(world))
         time.sleep(3)
         waiting = world.call("a", "GET", "/api/v1/clusters/sim/replicas")["status"]["waiting"]["reason"]
