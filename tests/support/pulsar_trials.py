@@ -78,7 +78,7 @@ class PulsarTrial(TrimtabProcesses):
         if TENANT not in self.admin.tenants():
             create_tenant(self.admin, TENANT)
         delete_namespace(self.admin, self.namespace)
-        # Brokers let go of its bundles some time afterwards; the namespace to come has bundles of the same name.
+        # Brokers let go of its bundles later, and the next namespace has bundles of the same names.
         self.wait("no broker owns a bundle of the namespace", lambda: not self._owned())
         create_namespace(self.admin, self.namespace, 4)
         self.add_topics(topics)

@@ -301,7 +301,7 @@ class Target:
         self.observation = found
 
     def _as_present(self, event: ev.Observed) -> ev.Observed:
-        """The event of a snapshot, with what the cluster itself tells: its brokers, and the work of others."""
+        """The event of a snapshot, with what the cluster itself tells: its brokers, and other work."""
         seconds = min(self._context.serve.interval_seconds / 3, MAX_ASK_SECONDS)
         self._asks_again_at = self._context.runtime.monotonic() + seconds
         if self.balancer.present_state is None:
