@@ -256,9 +256,8 @@ def test_the_cluster_itself_tells_who_is_online(tmp_path: Path, monkeypatch: pyt
         asked.append(clock[0])
         return frozenset(online), ""
 
-    monkeypatch.setitem(
-        BALANCERS, "replicas", replace(BALANCERS["replicas"], present_state=lambda: present_state)
-    )
+    hook: Any = lambda: present_state  # noqa: E731
+    monkeypatch.setitem(BALANCERS, "replicas", replace(BALANCERS["replicas"], present_state=hook))
     runtime = Runtime(clock=lambda: clock[0], monotonic=lambda: clock[0])
     service = service_on(tmp_path, "replicas", "state", runtime)
     (target,) = service._targets
