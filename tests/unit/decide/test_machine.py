@@ -397,7 +397,7 @@ def test_a_request_may_approve_its_own_plan() -> None:
     assert [one for one in service.decisions if isinstance(one, Notify)] == []
 
 
-def test_a_broker_that_the_cluster_lacks_is_lost_before_a_snapshot_says_so() -> None:
+def test_a_broker_absent_from_the_cluster_is_lost_before_any_snapshot() -> None:
     """The waiting time counts from then; the plan waits for a snapshot that has the broker as dead."""
     service = Service()
     service.observe()
@@ -414,7 +414,7 @@ def test_a_broker_that_the_cluster_lacks_is_lost_before_a_snapshot_says_so() -> 
     assert service.state.lost_since == {"2": 307.0}
 
 
-def test_a_broker_that_is_back_is_seen_before_a_snapshot_says_so() -> None:
+def test_a_returned_broker_counts_before_any_snapshot() -> None:
     """Nothing is moved off a broker that the cluster lists again."""
     service = Service()
     service.observe()
@@ -429,7 +429,7 @@ def test_a_broker_that_is_back_is_seen_before_a_snapshot_says_so() -> None:
     assert service.one(Wait).reason.startswith("broker 2 is alive, and the newest snapshot has it dead")
 
 
-def test_what_an_older_snapshot_says_of_brokers_is_ignored() -> None:
+def test_brokers_of_an_older_snapshot_are_ignored() -> None:
     """A lake that is restored may offer one."""
     service = Service()
     service.observe()

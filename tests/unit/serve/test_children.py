@@ -246,7 +246,7 @@ def test_plans_are_retained_by_number_and_bytes(tmp_path: Path, monkeypatch: pyt
     assert [one.made_at for one in journal.plans(None, 50)] == [7, 0]
 
 
-def test_the_cluster_itself_tells_who_is_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_are_read_from_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that dies between two snapshots is lost at the next question, and back at the one after."""
     clock = [datetime.fromisoformat(lognormal_skew(6, 300, 1).reference.taken_at).timestamp()]
     online = set("012345")
