@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
@@ -200,10 +201,8 @@ SETTINGS = (
 )
 TRIES = 3
 SECONDS_BETWEEN_PROGRESS = 3.0
-EXACT = "spark-kafka-4.3.0"
-S3 = "spark-s3-4.3.0"
-# For repositories without the exact connector: mixed versions, tested in batch, streaming and restart.
-FALLBACK = "spark-kafka-4.2.0"
+KAFKA, S3, COMET = "spark-kafka", "spark-s3", "spark-comet"
+"""Kinds of lists in this package: each has one for every minor version of Spark that needs its own."""
 
 
 def ignore_progress(line: str) -> None:
@@ -309,23 +308,49 @@ def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ign
 
 
 def spark_kafka_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
-    """Spark's Kafka connector for `spark.jars`: the exact version, or the fallback if it is not available.
+    """Spark's Kafka connector for `spark.jars`; where the repository lacks it, that of an older Spark.
 
-    Later calls use the set in the cache.
+    Later calls use the set in the cache. Mixed versions are tested in batch, streaming and restart.
     """
-    for name in (EXACT, FALLBACK):
+    *newer, last = names = spark_lists(KAFKA)
+    for name in names:
         if found := cached(name, connector_jars(name)):
             return found
-    try:
-        return fetch(EXACT, connector_jars(EXACT), print_progress)
-    except JarsError:
-        print_progress("the Kafka connector of this Spark is not to be had, trying the one before it")
-        return fetch(FALLBACK, connector_jars(FALLBACK), print_progress)
+    for name in newer:
+        try:
+            return fetch(name, connector_jars(name), print_progress)
+        except JarsError:
+            print_progress(f"the repository lacks the jars of {name}, trying an older version")
+    return fetch(last, connector_jars(last), print_progress)
 
 
 def spark_s3_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
     """Hadoop's client for S3, for `spark.jars`: 13 MB of modules, instead of a bundle of 690 MB."""
-    return fetch(S3, connector_jars(S3), print_progress)
+    name = spark_lists(S3)[0]
+    return fetch(name, connector_jars(name), print_progress)
+
+
+def spark_comet_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
+    """Apache DataFusion Comet for the installed Spark (99 MB); empty if it has no build for that."""
+    minor = version("pyspark").rpartition(".")[0]
+    name = f"{COMET}-{minor}"
+    known = sys.platform == "linux" and files("trimtab.jars").joinpath(f"{name}.txt").is_file()
+    return fetch(name, connector_jars(name), print_progress) if known else []
+
+
+def spark_lists(kind: str, spark: str | None = None) -> list[str]:
+    """Names of the lists of a kind that suit a Spark (default: the installed one), the best first.
+
+    A list of a newer minor version does not suit.
+    """
+    limit = _minor(spark or version("pyspark"))
+    names = (path.name.removesuffix(".txt") for path in files("trimtab.jars").iterdir())
+    known = {_minor(name.removeprefix(f"{kind}-")): name for name in names if name.startswith(f"{kind}-")}
+    return [known[minor] for minor in sorted(known, reverse=True) if minor <= limit]
+
+
+def _minor(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def connector_jars(name: str) -> tuple[Jar, ...]:

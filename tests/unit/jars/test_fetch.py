@@ -1,7 +1,9 @@
 """Jars of a lock list: what a list may say, what Ivy is told, and that only tried bytes are kept."""
 
 import hashlib
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,11 @@ KNOWN_LISTS = {
     "kafka": kafka.lock_of(kafka.KAFKA_VERSION),
     "agent": (kafka.PROMETHEUS_AGENT,),
     **{version: pulsar.lock_of(version) for version in pulsar.VERSIONS},
-    **{name: fetching.connector_jars(name) for name in (fetching.EXACT, fetching.FALLBACK)},
+    **{
+        name: fetching.connector_jars(name)
+        for kind in (fetching.KAFKA, fetching.S3, fetching.COMET)
+        for name in fetching.spark_lists(kind, "99.0")
+    },
 }
 
 
@@ -160,8 +166,23 @@ def test_leftovers_of_a_killed_fetch_are_removed(own_cache):
 def test_the_fallback_connector_is_read_from_the_cache_without_a_request(own_cache, monkeypatch):
     """After one failure of the exact connector, the next start does not search for it again."""
     monkeypatch.setattr(fetching, "connector_jars", lambda name: (replace(JAR, name=name),))
-    folder = own_cache / "jars" / fetching.FALLBACK
+    monkeypatch.setattr(fetching, "spark_lists", lambda kind: ["newer", "older"])
+    folder = own_cache / "jars" / "older"
     folder.mkdir(parents=True)
-    (folder / f"{fetching.FALLBACK}-1.jar").write_bytes(CONTENT)
+    (folder / "older-1.jar").write_bytes(CONTENT)
     monkeypatch.setattr(fetching, "_download", lambda *_: pytest.fail("it asked the repository"))
-    assert [jar.name for jar in fetching.spark_kafka_jars()] == [f"{fetching.FALLBACK}-1.jar"]
+    assert [jar.name for jar in fetching.spark_kafka_jars()] == ["older-1.jar"]
+
+
+def test_jars_are_those_of_the_installed_spark(own_cache, monkeypatch):
+    """A connector of a newer Spark does not load; Comet has builds for some versions only."""
+    assert fetching.spark_lists(fetching.KAFKA, "4.1.4") == ["spark-kafka-4.1"]
+    assert fetching.spark_lists(fetching.KAFKA, "4.3.0")[:2] == ["spark-kafka-4.3", "spark-kafka-4.2"]
+    assert fetching.spark_lists(fetching.S3, "4.3.0")[0] == "spark-s3-4.2"
+    monkeypatch.setattr(fetching, "fetch", lambda name, jars, _: [Path(name)])
+    monkeypatch.setattr(sys, "platform", "linux")
+    found = {}
+    for spark in ("4.1.4", "4.3.0"):
+        monkeypatch.setattr(fetching, "version", lambda _, spark=spark: spark)
+        found[spark] = fetching.spark_comet_jars()
+    assert found == {"4.1.4": [Path("spark-comet-4.1")], "4.3.0": []}

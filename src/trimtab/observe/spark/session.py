@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from trimtab.files.machine import cache_folder
@@ -25,10 +25,11 @@ from trimtab.jars import (
     find_java,
     ignore_progress,
     scratch_sibling,
+    spark_comet_jars,
     spark_s3_jars,
 )
-from trimtab.model.errors import ObserveError
-from trimtab_common.documents import Count
+from trimtab.model.errors import JarsError, ObserveError
+from trimtab_common.documents import Count, one_of
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import check_values
 
@@ -259,6 +260,17 @@ _MIN_COMPILER_THREADS = {
 """Compiling a query costs about half a second, more than running it over a few ticks of a small cluster."""
 
 
+COMET, AUTO = "comet", "auto"
+
+_COMET: Final = {
+    "spark.plugins": "org.apache.spark.CometPlugin",
+    "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
+    "spark.memory.offHeap.enabled": "true",
+    # Its authors leave it off while files differ from Spark's. Rows read back are equal to the bit.
+    "spark.comet.write.parquet.enabled": "true",
+    "spark.comet.operator.WriteFilesExec.allowIncompatible": "true",
+}
+
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)|$)")
 _SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
@@ -281,6 +293,12 @@ class SessionSettings:
         Heap of each executor of a cluster; default: Spark's.
     large_job
         True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
+    accelerator
+        Native execution of queries by Apache DataFusion Comet. `comet`: always; `none`: never; `auto`: for a
+        large job, if Comet has a build for the installed Spark and it can be downloaded (99 MB, once). Not
+        with `spark-submit` or Spark Connect, which have started Spark already.
+    off_heap_memory
+        Memory of Comet outside the heap, of the driver and of each executor.
     packages
         Maven coordinates of further JVM packages, which Spark downloads for driver and executors.
     conf
@@ -292,12 +310,14 @@ class SessionSettings:
     memory: str = "2g"
     executor_memory: str | None = None
     large_job: bool = False
+    accelerator: Annotated[str, one_of(AUTO, COMET, "none")] = AUTO
+    off_heap_memory: str = "1g"
     packages: tuple[str, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_values(self, lambda name: f"spark.{name}")
-        for name in ("memory", "executor_memory"):
+        for name in ("memory", "executor_memory", "off_heap_memory"):
             size = getattr(self, name)
             if size is not None and not _SIZE.fullmatch(size):
                 raise SettingsError(f"spark.{name} is {size!r}: write a size as Spark does, like 512m or 4g")
@@ -378,7 +398,8 @@ def spark_session(
     builder = SparkSession.builder.appName("trimtab")
     if chosen.address is not None:
         builder = builder.master(chosen.address)
-    for key, value in session_options(chosen, scratch, jars).items():
+    comet = comet_jars(chosen, print_progress)
+    for key, value in session_options(chosen, scratch, jars, comet).items():
         builder = builder.config(key, value)
     with _SuppressStartupOutput():
         try:
@@ -405,15 +426,58 @@ def spark_session(
     return session
 
 
+def comet_jars(settings: SessionSettings, print_progress: ProgressCallback = ignore_progress) -> list[Path]:
+    """The jars of the accelerator that settings choose; empty for none.
+
+    Raises
+    ------
+    ObserveError
+        If `comet` is chosen and there is no build for the installed Spark, or `spark-submit` started Spark.
+    JarsError
+        If `comet` is chosen and cannot be downloaded.
+    """
+    chosen = settings.accelerator
+    is_large = settings.large_job or settings.local_cores is None
+    if chosen == "none" or (chosen == AUTO and (_submitted() or not is_large)):
+        return []
+    if _submitted():
+        raise ObserveError(
+            "spark.accelerator = comet: spark-submit has started Spark without Comet. "
+            "Set spark.accelerator = none"
+        )
+    try:
+        found = spark_comet_jars(print_progress)
+    except JarsError as error:
+        if chosen == COMET:
+            raise
+        print_progress(f"Spark runs without Comet: {error}")
+        return []
+    if chosen == COMET and not found:
+        raise ObserveError(
+            f"spark.accelerator = comet: Comet has no build for pyspark {version('pyspark')} on this system. "
+            "Install pyspark 4.1 on Linux or set spark.accelerator = none"
+        )
+    return found
+
+
 def session_options(
-    settings: SessionSettings, scratch: Path | None = None, jars: Sequence[Path] = ()
+    settings: SessionSettings,
+    scratch: Path | None = None,
+    jars: Sequence[Path] = (),
+    comet: Sequence[Path] = (),
 ) -> dict[str, str]:
-    """Everything that is set on a session that this process starts; arguments as of `spark_session`."""
-    return {
-        **_start_options(settings, scratch, jars),
-        **_query_options(settings),
-        **_flat(settings.conf),
-    }
+    """Everything that is set on a session that this process starts; arguments as of `spark_session`.
+
+    `comet` are the jars of the accelerator.
+    """
+    conf = _flat(settings.conf)
+    options = _start_options(settings, scratch, [*jars, *comet]) | _query_options(settings)
+    if comet:
+        options |= _COMET | {"spark.memory.offHeap.size": settings.off_heap_memory}
+        # Comet's classes must be those of Spark's own class loader; executors load it from `spark.jars`.
+        own = "spark.driver.extraClassPath"
+        options[own] = conf[own] = ":".join(filter(None, (*map(str, comet), conf.get(own))))
+    return {**options, **conf}
 
 
 def executors_elsewhere(session: SparkSession) -> list[str]:

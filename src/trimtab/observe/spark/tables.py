@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
@@ -16,7 +18,7 @@ from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.manifest import merged, new_path
 from trimtab.observe.lake.parquet import finished_files, source_of
 from trimtab.observe.spark.expressions import frame_of, is_in_ranges
-from trimtab.observe.spark.session import executors_elsewhere, spark_address
+from trimtab.observe.spark.session import executors_elsewhere, is_connected, spark_address
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,18 +103,31 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> WrittenFolder:
     """Write rows to a new folder.
 
     Readers do not see it before a manifest that names it is published; one that never gets there is swept
-    later.
+    later. Rows are counted from the files. An observation of the plan counts them besides where executors may
+    see another folder, and for `cleaned` only: no accelerator runs a plan with an observation natively, and
+    every other table is made from that one.
 
     Raises
     ------
     ObserveError
         If fewer rows are found there than Spark wrote: an executor wrote them where nobody finds them.
     """
-    path, counted = new_path(table), Observation()
-    frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(spark_address(lake.tables / path))
-    files, rows = written(lake, table, path), counted.get["rows"]
-    check_found(frame, f"rows of table {table}", lake.tables / path, rows, files.rows)
+    path = new_path(table)
+    folder = lake.tables / path
+    observation = Observation() if table == "cleaned" and _may_differ(frame.sparkSession, folder) else None
+    if observation is not None:
+        frame = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
+    frame.write.parquet(spark_address(folder))
+    files = written(lake, table, path)
+    if observation is not None:
+        check_found(frame, f"rows of table {table}", folder, observation.get["rows"], files.rows)
     return files
+
+
+def _may_differ(session: SparkSession, folder: Location) -> bool:
+    """Whether an executor may find another folder at a path: one on another machine, and no object store."""
+    here = not is_connected(session) and re.match(r"local(\[|$)", str(session.sparkContext.master))
+    return isinstance(folder, Path) and not here
 
 
 def check_found(frame: DataFrame, what: str, folder: Location, wrote: int, found: int) -> None:

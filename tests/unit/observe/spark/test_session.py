@@ -13,13 +13,15 @@ import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.balancers.settings import read_settings
-from trimtab.model.errors import ObserveError
+from trimtab.model.errors import JarsError, ObserveError
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.spark import session as spark_sessions
 from trimtab.observe.spark.session import (
     SessionSettings,
     archive,
+    comet_jars,
     executors_elsewhere,
     session_options,
     spark_session,
@@ -88,6 +90,49 @@ def test_a_cluster_is_no_laptop() -> None:
     assert options["spark.executor.memory"] == "6g"
     assert options["spark.cores.max"] == "8"
     assert options["spark.jars.packages"] == "a:b:1"
+
+
+def test_comet_runs_large_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own choice only where queries are long; one that must have it and cannot is refused."""
+    jar, found = Path("comet.jar"), [Path("comet.jar")]
+    monkeypatch.setattr(spark_sessions, "spark_comet_jars", lambda _: found)
+    assert comet_jars(SessionSettings()) == []
+    assert comet_jars(SessionSettings(accelerator="comet")) == [jar]
+    assert comet_jars(SessionSettings(large_job=True)) == [jar]
+    assert comet_jars(SessionSettings(master="spark://one:7077")) == [jar]
+    assert comet_jars(SessionSettings(large_job=True, accelerator="none")) == []
+    found.clear()
+    assert comet_jars(SessionSettings(large_job=True)) == []
+    with pytest.raises(ObserveError, match=r"Comet has no build for pyspark .*spark.accelerator = none"):
+        comet_jars(SessionSettings(accelerator="comet"))
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    assert comet_jars(SessionSettings(large_job=True)) == []
+    with pytest.raises(ObserveError, match="spark-submit has started Spark without Comet"):
+        comet_jars(SessionSettings(accelerator="comet"))
+
+
+def test_without_a_download_spark_runs_without_comet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without network gets its tables, and is told; one that must have Comet is refused."""
+
+    def fail(_: object) -> list[Path]:
+        raise JarsError("no network")
+
+    monkeypatch.setattr(spark_sessions, "spark_comet_jars", fail)
+    lines: list[str] = []
+    assert comet_jars(SessionSettings(large_job=True), lines.append) == []
+    assert lines == ["Spark runs without Comet: no network"]
+    with pytest.raises(JarsError, match="no network"):
+        comet_jars(SessionSettings(accelerator="comet"))
+
+
+def test_comet_is_added_to_the_class_path_of_the_settings() -> None:
+    """Driver and executors load Comet, and what the settings add."""
+    given = SessionSettings(conf={"spark.driver.extraClassPath": "mine.jar"}, off_heap_memory="3g")
+    options = session_options(given, jars=[Path("s3.jar")], comet=[Path("comet.jar")])
+    assert options["spark.driver.extraClassPath"] == "comet.jar:mine.jar"
+    assert options["spark.jars"] == "s3.jar,comet.jar"
+    assert options["spark.memory.offHeap.size"] == "3g"
+    assert "spark.plugins" not in session_options(given)
 
 
 def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
