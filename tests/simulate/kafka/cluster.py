@@ -261,6 +261,9 @@ class SimulatedKafka:
     def advance(self, seconds: float) -> None:
         """Let virtual time pass: copies proceed, sessions expire, reassignments finish."""
         end = self.now + seconds
+        if self._seconds_until_event() > max(seconds, 1e-6) and self._is_settled():
+            self._history.now = end
+            return
         self._duties.perform()
         while self.now < end:
             copies = self._copying.copies()
@@ -302,6 +305,18 @@ class SimulatedKafka:
             if replica is not None and replica.log_dir == path:
                 self._leaders.leave_in_sync(partition, broker)
         self._history.note("world", "fail_log_dir", (broker, path))
+
+    def _is_settled(self) -> bool:
+        """Whether no partition changes by the passing of time alone."""
+        for one in self.partitions.values():
+            if one.adding or one.removing or one.growth_bytes_per_second:
+                return False
+            if len(one.in_sync) != len(one.replicas):
+                return False
+            for replica in one.held.values():
+                if replica.future_dir is not None:
+                    return False
+        return True
 
     def _seconds_until_event(self) -> float:
         return max(1e-6, min(self._membership.next_changes(), default=math.inf) - self.now)

@@ -131,7 +131,7 @@ class Section(Generic[T]):
     ) -> tuple[float, ...]:
         """One number a resource; those that a table leaves out are as usual."""
         dotted = f"{self.name}.{key}"
-        number = typing.get_args(typing.get_type_hints(self.kind, include_extras=True)[key])[0]
+        number = typing.get_args(_hints(self.kind)[key])[0]
         if isinstance(values, SettingValue) and isinstance(values.plain, dict):
             values = {name: SettingValue(value, values.origin) for name, value in values.plain.items()}
         if isinstance(values, SettingValue):
@@ -171,7 +171,7 @@ def check_values(settings: object, dotted: Callable[[str], str]) -> None:
     SettingsError
         Naming the first field whose value does not fit.
     """
-    hints = typing.get_type_hints(type(settings), include_extras=True)
+    hints = _hints(type(settings))
     for field in dataclasses.fields(typing.cast("Any", settings)):
         value = getattr(settings, field.name)
         if not dataclasses.is_dataclass(value):
@@ -209,7 +209,7 @@ def values_of(
 ) -> dict[str, object]:
     """The values of a section by field; parameters and errors as in `bind`, `kind` itself is not made."""
     fields = {field.name: field for field in dataclasses.fields(typing.cast("Any", kind))}
-    hints = typing.get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     bound: dict[str, object] = {}
     for name, given in table.items():
         dotted = f"{section}.{name}"
@@ -268,6 +268,16 @@ def plain_table(table: Table) -> dict[str, object]:
         name: given.plain if isinstance(given, SettingValue) else plain_table(given)
         for name, given in table.items()
     }
+
+
+_KNOWN_HINTS: Final[dict[type, dict[str, Any]]] = {}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of a dataclass, resolved once: a service binds the same sections with each snapshot."""
+    if kind not in _KNOWN_HINTS:
+        _KNOWN_HINTS[kind] = typing.get_type_hints(kind, include_extras=True)
+    return _KNOWN_HINTS[kind]
 
 
 def key_paths(kind: type) -> list[tuple[str, ...]]:

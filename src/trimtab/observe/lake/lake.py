@@ -306,14 +306,16 @@ class Lake:
             If there is no snapshot, or several clusters to choose from.
         """
         name = self.the_only_cluster() if cluster is None else cluster
-        if name is None or name not in self.clusters():
+        folder = None if name is None else self.snapshot_folder(name)
+        newest = None if folder is None or not folder.is_dir() else next(self.finished(folder), None)
+        if newest is None:
             missing = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
             missing += f" for balancer {self.balancer.name}" if self.balancer.place else ""
             raise ObserveError(
                 f"lake {self.path} holds {missing}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
-        return local_copy(next(self.finished(self.snapshot_folder(name))))
+        return local_copy(newest)
 
     def manifest(self) -> Manifest:
         """The tables as published last (an empty manifest where nothing is published)."""

@@ -539,11 +539,13 @@ def largest(
         numbers = np.bincount(parts.topic, minlength=len(parts.topics))
         columns = [np.bincount(parts.topic, one, minlength=len(parts.topics)) for one in load.T]
         load = np.stack(columns, axis=1)
-    for row in np.argsort(-load[:, by], kind="stable")[:count].tolist():
+    rows = np.argsort(-load[:, by], kind="stable")[:count]
+    names = {at: str(one) for at, one in enumerate(ids.tolist())}
+    for row, values, number in zip(rows.tolist(), load[rows].tolist(), numbers[rows].tolist(), strict=True):
         if of == "topics":
             name, leader, holders = parts.topics[row], "", np.unique(parts.replicas[parts.rows_of(row)])
         else:
             name, holders = parts.name_of(row), parts.replicas[row]
-            leader = "" if parts.leader[row] == NO_BROKER else str(ids[parts.leader[row]])
-        brokers = tuple(str(ids[one]) for one in holders if one != NO_BROKER)
-        yield name, leader, brokers, dict(zip(RESOURCES, load[row].tolist(), strict=True)), int(numbers[row])
+            leader = names.get(int(parts.leader[row]), "")
+        brokers = tuple(names[one] for one in holders.tolist() if one != NO_BROKER)
+        yield name, leader, brokers, dict(zip(RESOURCES, values, strict=True)), number
