@@ -161,13 +161,17 @@ def test_a_plan_with_a_bundle_split_afterwards_is_rejected(trial: PulsarTrial) -
 def test_a_real_cluster_behaves_like_the_simulated_one(
     three_pulsar_brokers: PulsarSandbox, tmp_path: Path, story: Callable[[Stage], None]
 ) -> None:
-    """The stories of tests/contracts/test_bundles_port.py."""
+    """The stories of tests/contracts/test_bundles_port.py, each in a namespace of its own.
+
+    The bundles of a deleted namespace still have owners, and a namespace of the same name has the same bundles.
+    """
+    namespace = f"{NAMESPACE}-{story.__name__}"
     with PulsarAdmin(three_pulsar_brokers.connection) as admin:
-        trial = PulsarTrial(three_pulsar_brokers, tmp_path, admin)
+        trial = PulsarTrial(three_pulsar_brokers, tmp_path, admin, namespace)
         trial.create(topics=0)
         try:
             port = PulsarAdminPort(admin, time.time)
-            story(Stage(port, NAMESPACE, lambda condition: trial.wait("so", condition), trial.add_topics))
+            story(Stage(port, namespace, lambda condition: trial.wait("so", condition), trial.add_topics))
         finally:
             trial.end_all()
 

@@ -78,8 +78,6 @@ class PulsarTrial(TrimtabProcesses):
         if TENANT not in self.admin.tenants():
             create_tenant(self.admin, TENANT)
         delete_namespace(self.admin, self.namespace)
-        # Brokers let go of its bundles later, and the next namespace has bundles of the same names.
-        self.wait("no broker owns a bundle of the namespace", lambda: not self._owned())
         create_namespace(self.admin, self.namespace, 4)
         self.add_topics(topics)
 
@@ -99,11 +97,6 @@ class PulsarTrial(TrimtabProcesses):
             if bundle in self.admin.owned_bundles(broker):
                 return broker
         return None
-
-    def _owned(self) -> list[str]:
-        """Bundles of the namespace that a broker says it owns, also where the namespace is deleted."""
-        owned = [key for broker in self.admin.brokers() for key in self.admin.owned_bundles(broker)]
-        return [key for key in owned if key.startswith(f"{self.namespace}/")]
 
     def place(self, bundle: str, broker: str) -> None:
         """Make a broker own a bundle."""
