@@ -163,7 +163,7 @@ def test_a_real_cluster_behaves_like_the_simulated_one(
 ) -> None:
     """The stories of tests/contracts/test_bundles_port.py, each in a namespace of its own.
 
-    The bundles of a deleted namespace still have owners, and a namespace of the same name has the same bundles.
+    Bundles of a deleted namespace still have owners, and one of the same name has the same bundles.
     """
     namespace = f"{NAMESPACE}-{story.__name__}"
     with PulsarAdmin(three_pulsar_brokers.connection) as admin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -398,3 +399,65 @@ def act_on_a_lie(world: ServedCluster, server: Receiver, number: int) -> None:
     assert len(worse) == number
     assert "drift asks for an approval from now on" in worse[-1]["reason"]
     world.wait_for("the alert", lambda: len(alerts(server, "worse-")) == number)
+
+
+def processes_of_session(leader: int, command: str) -> list[int]:
+    """Processes of a session whose command line contains a text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            session = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[3])
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:  # it has ended
+            continue
+        if session == leader and command in line:
+            found.append(int(folder.name))
+    return found
+
+
+RUN = """
+[serve]
+observe = "run"
+interval_seconds = 5
+[serve.broker_lost]
+mode = "observe"
+[serve.drift]
+mode = "observe"
+[collect]
+interval_seconds = 5
+[pipeline]
+window_seconds = 30
+slide_seconds = 30
+[capacity]
+cpu_cores = 8
+disk_bytes = 1e11
+network_in_bytes_per_second = 1e8
+network_out_bytes_per_second = 1e8
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", [["collect"], ["pipeline", "stream"]], ids=" ".join)
+def test_a_killed_child_of_the_service_returns(command: list[str], tmp_path: Path) -> None:
+    """The collector, or the stream with its JVM: snapshots of the time after the kill come by themselves."""
+    with ServedCluster(tmp_path, RUN, speed=1.0) as world:
+        world.publishing = False
+        world.start("a")
+
+        def taken_at() -> float:
+            (one,) = world.call("a", "GET", "/api/v1/clusters")
+            return float(one["snapshot_taken_at"] or 0.0)
+
+        def pids() -> list[int]:
+            return processes_of_session(world.processes["a"].pid, " ".join(["-m trimtab", *command]))
+
+        world.wait_for("a snapshot", taken_at, 180)
+        (killed,), jvms = pids(), processes_of_session(world.processes["a"].pid, "SparkSubmit")
+        assert len(jvms) == 1
+        os.kill(killed, signal.SIGKILL)
+        at = time.time()
+        world.wait_for("a snapshot of the time after the kill", lambda: taken_at() > at, 180)
+        assert pids() != [killed]
+        left = processes_of_session(world.processes["a"].pid, "SparkSubmit")
+        assert len(left) == 1, "the JVM of a killed stream ends too"
+        assert (left == jvms) == (command == ["collect"])
