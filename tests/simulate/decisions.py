@@ -435,9 +435,10 @@ class ServiceWorld:
         if not isinstance(event, EffectMeasured) or event.execution != truth.measuring:
             return
         truth.measuring = None
-        if event.effect is Effect.WORSE:
+        trigger = self._triggers[event.execution]
+        if event.effect is Effect.WORSE and trigger is not Trigger.BROKER_LOST:
             truth.worse_at.append(self.now)
-            truth.must_ask.add(self._triggers[event.execution])
+            truth.must_ask.add(trigger)
 
     def _carry_out(self, decision: Decision) -> None:
         rng = self.rng

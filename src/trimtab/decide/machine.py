@@ -371,18 +371,20 @@ class _Turn:
 
     def _measured(self, work: Work, execution: int, effect: Effect, text: str) -> None:
         retries = dict(self.state.retries)
-        if effect is Effect.HELPED or (effect is Effect.NOTHING and self._is_answered(work)):
+        is_healing = work.trigger is Trigger.BROKER_LOST  # for replicas in sync, whatever the load is then
+        if effect is Effect.HELPED or is_healing or (effect is Effect.NOTHING and self._is_answered(work)):
             retries.pop(work.trigger, None)
             self._set(retries=retries)
         else:
             self._pause_trigger(work.trigger, f"execution {execution} had the effect `{effect.value}`")
-        if effect is Effect.WORSE:
+        if effect is Effect.WORSE and is_healing:
+            reason = f"execution {execution} replaced lost replicas, and the load is less even ({text})"
+            self.decisions.append(Notify(reason=reason, key=f"worse-{execution}"))
+        elif effect is Effect.WORSE:
             self._set(
                 worse_at=(*self.state.worse_at, self.now), must_ask=self.state.must_ask | {work.trigger}
             )
-            # An undo of a healing would return replicas to the broker that was lost.
-            is_final = work.trigger in (Trigger.UNDO, Trigger.BROKER_LOST)
-            undoes = self.policy.undo and work.can_undo and not is_final
+            undoes = self.policy.undo and work.can_undo and work.trigger is not Trigger.UNDO
             if undoes:
                 self._set(undo=(*self.state.undo, execution))
             follows = "it is undone" if undoes else "it is not undone"

@@ -233,8 +233,9 @@ class ServiceRecord:
             case "measured":
                 assert record.execution is not None
                 self.unmeasured.pop(record.execution, None)
-                if record.reason.startswith("worse"):
-                    self.must_ask.add(self.executions[record.execution].trigger)
+                trigger = self.executions[record.execution].trigger
+                if record.reason.startswith("worse") and trigger != Trigger.BROKER_LOST:
+                    self.must_ask.add(trigger)
             case "resumed":
                 self.must_ask.clear()
                 self.paused_since, self.paused_until = None, math.inf

@@ -651,14 +651,20 @@ def test_a_rejected_undo_and_one_without_moves_are_not_tried_again() -> None:
 
 
 def test_a_healing_with_a_worse_effect_is_not_undone() -> None:
-    """Its undo would return replicas to the broker that was lost."""
+    """An undo would return replicas to the lost broker; the next loss is healed without a person."""
     service = Service()
     service.observe(times=3)
     service.observe(lost="3", times=100)
     assert service.one(MakePlan).trigger is Trigger.BROKER_LOST
     service.run(1, Effect.WORSE)
     assert service.state.undo == ()
-    assert "it is not undone" in service.one(Notify).reason
+    assert service.one(Notify).reason.startswith("execution 1 replaced lost replicas, and the load is less")
+    assert (service.state.must_ask, service.state.worse_at, service.state.retries) == (frozenset(), (), {})
+    service.observe(30 * MINUTE)
+    service.observe(lost="4", times=100)
+    assert service.one(MakePlan).trigger is Trigger.BROKER_LOST
+    service.send(PlanMade(replace(PLAN, digest="e" * 64)))
+    assert service.one(Execute).by == "policy"
 
 
 def test_a_lost_broker_ends_the_wait_for_a_measurement() -> None:
