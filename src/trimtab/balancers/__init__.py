@@ -26,6 +26,7 @@ __all__ = [
     "System",
     "balancer_named",
     "systems",
+    "warm_up_planner",
 ]
 
 BALANCER_NAMES: Final = ("replicas", "bundles", "queues", "keys", "masters")
@@ -61,3 +62,16 @@ def balancer_named(name: str, subject: str) -> Balancer:
 def systems() -> tuple[System, ...]:
     """The systems that the balancers stand on, in the order of the rows."""
     return tuple({level.system.name: level.system for level in BALANCERS.values()}.values())
+
+
+def warm_up_planner(name: str) -> None:
+    """Compile the planner of a balancer where this machine lacks its machine code.
+
+    Raises
+    ------
+    InputError
+        If there is no such balancer.
+    """
+    warm_up = balancer_named(name, "balancer").warm_up
+    if warm_up is not None:
+        warm_up()()

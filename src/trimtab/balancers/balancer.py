@@ -308,6 +308,8 @@ class Balancer:
     undo
         Plan: from an executed plan, its receipt and a snapshot of now to the plan that undoes it, where the
         moves of the balancer can be undone.
+    warm_up
+        Plan: compiles the planner where the machine has no machine code of it; None without kernels.
     observed
         Decide: what decisions of a service see of a snapshot; None for its load alone.
     present_state
@@ -355,6 +357,7 @@ class Balancer:
     read_directly: LazyImport[Callable[..., AbstractContextManager[Any]]] | None = None
     back: LazyImport[Callable[[AnyPlan], AnyPlan]] | None = None
     undo: LazyImport[Callable[[AnyPlan, AnyReceipt, object], AnyPlan]] | None = None
+    warm_up: LazyImport[Callable[[], None]] | None = None
     observed: LazyImport[Callable[..., Any]] | None = None
     present_state: LazyImport[Callable[[Any, Callable[[], float]], tuple[frozenset[str], str]]] | None = None
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
     require("serve")
-    from trimtab.files.machine import Runtime
-    from trimtab.serve.children import call_apart
+    from trimtab.files.machine import Runtime, start_thread
+    from trimtab.serve.children import call_apart, warm_up_planners
     from trimtab.serve.http.security import require_safe_listen
     from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service
@@ -45,6 +45,7 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     service.url = service.settings.public_url or server.url
     service.start()
     server.start()
+    start_thread("planner", lambda: warm_up_planners({one.balancer for one in service.targets()}))
     notify("READY=1")
     print_progress(f"{service.instance} serves {server.url}; end with Ctrl-C")
     seconds = watchdog_seconds()

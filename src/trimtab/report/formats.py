@@ -10,6 +10,7 @@ import shutil
 import sys
 import textwrap
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final, TextIO
 
 from trimtab.model.text import bytes_text as bytes_text
@@ -150,19 +151,7 @@ def _configured() -> logging.Logger:
 
 def announce_compilation() -> None:
     """Log once that the planner is being compiled, because the first compilation takes long."""
-    if "numba" not in sys.modules:
-        return
-    from numba.core import event
-
-    class Announcement(event.Listener):
-        announced = False
-
-        def on_start(self, event: object) -> None:
-            if not self.announced:
-                self.announced = True
-                print_progress("compiling the planner for this machine, once; later runs start at full speed")
-
-        def on_end(self, event: object) -> None:
-            pass
-
-    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]
+    compiled = sys.modules.get("trimtab.plan.search.compiled")
+    if compiled is not None:
+        text = "compiling the planner for this machine, once; later runs start at full speed"
+        compiled.Kernel.announce = staticmethod(cache(lambda: print_progress(text)))

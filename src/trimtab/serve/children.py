@@ -16,12 +16,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from trimtab.balancers import warm_up_planner
 from trimtab.model.errors import PlanError
 from trimtab.serve.documents import Finding
+from trimtab_common.errors import TrimtabError
 
 LOG = logging.getLogger("trimtab.serve")
 PAUSES_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -139,12 +141,14 @@ def _end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-_CALL: Final = "from trimtab.serve.children import answer_call; answer_call()"
-NICE: Final = 5
-"""Requests come before the planner where both want the same processor."""
+_CALL: Final = "from trimtab.serve.children import answer_call; answer_call({})"
+NICE, BACKGROUND = 5, 19
+"""Priorities of a planner, after requests; and of work that may wait for all other."""
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+"""Less memory for a process with one thread."""
 
 
-def call_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_apart(function: Callable[..., Any], *arguments: Any, nice: int = NICE) -> Any:
     """Call a function of a module in a process of its own; the function raises here what it raises there.
 
     Raises
@@ -153,7 +157,8 @@ def call_apart(function: Callable[..., Any], *arguments: Any) -> Any:
         If the process ends without an answer, for example because the machine has no memory left.
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", _CALL],
+        [sys.executable, "-c", _CALL.format(nice)],
+        env={**os.environ, **_ENVIRONMENT},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         preexec_fn=_end_with_parent,
@@ -173,9 +178,21 @@ def call_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def answer_call() -> None:
+def warm_up_planners(names: Iterable[str]) -> None:
+    """Compile the planners of some balancers where this machine lacks their machine code.
+
+    Each is compiled in a process that ends with it: numba takes 400 MiB.
+    """
+    for name in sorted(names):
+        try:
+            call_apart(warm_up_planner, name, nice=BACKGROUND)
+        except TrimtabError as error:
+            LOG.warning("the planner of %s is not compiled: %s", name, error)
+
+
+def answer_call(nice: int) -> None:
     """Carry out one call of `call_apart`, from standard input to standard output."""
-    os.nice(NICE)
+    os.nice(nice)
     answers = os.dup(1)
     os.dup2(2, 1)  # what the function prints is for the log
     sys.path += [folder for folder in pickle.load(sys.stdin.buffer) if folder not in sys.path]

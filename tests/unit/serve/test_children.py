@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,13 +23,13 @@ from support.journals import CODECS
 from support.plans import plan_of
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.balancers import BALANCERS
+from trimtab.balancers import BALANCERS, warm_up_planner
 from trimtab.files.machine import Runtime
 from trimtab.model.errors import PlanError
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake.lake import Lake
 from trimtab.serve import journal as serve_journal
-from trimtab.serve.children import Child, Children, call_apart
+from trimtab.serve.children import BACKGROUND, NICE, Child, Children, call_apart, warm_up_planners
 from trimtab.serve.documents import PlanRecord
 from trimtab.serve.service import Service
 from trimtab.serve.target import MAX_ASK_SECONDS
@@ -66,6 +67,33 @@ def die() -> None:
 def test_a_call_apart_runs_in_another_process() -> None:
     """The answer comes back, and what the function prints does not."""
     assert call_apart(ask_process) != os.getpid()
+
+
+def ask_priority() -> int:
+    """The priority of the process that runs this."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_a_call_apart_has_the_priority_that_is_asked_for() -> None:
+    """Planners come after requests, and compiling comes after planners."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert call_apart(ask_priority) == min(19, own + NICE)
+    assert call_apart(ask_priority, nice=BACKGROUND) == 19
+
+
+def compiles(name: str) -> bool:
+    """Whether a plan of a balancer has to be compiled."""
+    warm_up_planner(name)
+    return "numba" in sys.modules
+
+
+@pytest.mark.timeout(300)
+def test_planners_are_compiled_before_the_first_plan(caplog: pytest.LogCaptureFixture) -> None:
+    """No later plan imports numba. A balancer that fails is logged, and others go on."""
+    warm_up_planners(["keys", "nothing", "replicas"])
+    assert "planner of nothing" in caplog.text
+    assert "planner of replicas" not in caplog.text and "planner of keys" not in caplog.text
+    assert not call_apart(compiles, "replicas")
 
 
 def test_errors_of_a_call_apart_keep_their_class() -> None:

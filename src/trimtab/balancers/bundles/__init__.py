@@ -142,6 +142,7 @@ BALANCER = Balancer(
     executor=LazyImport("trimtab.act.bundles.executor:EXECUTOR"),
     open=LazyImport("trimtab.systems.pulsar.port:open_port"),
     undo=LazyImport("trimtab.plan.bundles.undo:undo"),
+    warm_up=LazyImport("trimtab.plan.bundles.trim:warm_up"),
     observed=LazyImport("trimtab.decide.loads:observed_of"),
     renderer=LazyImport("trimtab.report.bundles.renderer"),
     impact="a plan of bundles copies nothing, and execution.bundles.max_sessions_per_minute limits how many "

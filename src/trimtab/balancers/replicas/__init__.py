@@ -112,6 +112,7 @@ BALANCER = Balancer(
     executor=LazyImport("trimtab.act.replicas.executor:EXECUTOR"),
     open=LazyImport("trimtab.systems.kafka.port:open_port"),
     undo=LazyImport("trimtab.plan.replicas.undo:undo"),
+    warm_up=LazyImport("trimtab.plan.replicas.trim:warm_up"),
     observed=LazyImport("trimtab.decide.replicas:observed_of"),
     present_state=LazyImport("trimtab.systems.kafka.port:present_state"),
     renderer=LazyImport("trimtab.report.replicas.renderer"),

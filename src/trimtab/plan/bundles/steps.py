@@ -29,8 +29,8 @@ def _fits(use, inverse, usage, ceiling, i, b):
 
 
 @entry
-def schedule(use, inverse, home, place, usage, ceiling, queue):
-    """Order of the moves: the first of the queue whose destination has room by then; else the first.
+def schedule(use, inverse, home, place, usage, ceiling, queue, order):
+    """Find the order of the moves: the first of the queue whose destination has room by then; else the first.
 
     Parameters
     ----------
@@ -40,9 +40,10 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
         Shape (brokers, columns): limits during the execution.
     queue
         Bundles that move, the most urgent first.
+    order
+        Filled with the same bundles in the order of execution.
     """
     number = len(queue)
-    order = np.empty(number, np.int32)
     done = np.zeros(number, np.bool_)
     made = 0
     while made < number:
@@ -67,7 +68,6 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
             order[made] = i
             made += 1
             _carry(use, inverse, usage, i, home[i], place[i])
-    return order
 
 
 @leaf

@@ -20,7 +20,16 @@ from trimtab.model.bundles.plan import (
     BundlePlan,
     BundlesSettings,
 )
-from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot, namespace_of
+from trimtab.model.bundles.snapshot import (
+    NO_OWNER,
+    NO_TOPICS,
+    RESOURCES,
+    BundleBrokers,
+    Bundles,
+    BundlesSnapshot,
+    namespace_of,
+)
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.plan.bundles.board import BundlesBoard, new_board
@@ -420,7 +429,8 @@ def _unloads(problem: BundlesProblem, place: IntArray, goal: UsageLimits) -> lis
     distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
     far = np.where(arrays.initial[moved] >= 0, distance[arrays.initial[moved]], np.inf)
     queue = moved[np.lexsort((moved, -far, ~arrays.must[moved]))]
-    order = schedule(arrays.use, arrays.inverse, arrays.initial, place, usage.copy(), ceiling, queue)
+    order = np.empty(len(queue), np.int32)
+    schedule(arrays.use, arrays.inverse, arrays.initial, place, usage.copy(), ceiling, queue, order)
     reasons = blank_reasons(len(order), rules=3)
     owned = np.bincount(arrays.initial[arrays.initial >= 0], minlength=len(names)).astype(np.float64)
     reasons_of(arrays, goal, order, place, usage.copy(), ceiling, owned, reasons)
@@ -481,3 +491,33 @@ def _assignments(
         )
         for key in sorted(keys)
     )
+
+
+def warm_up() -> None:
+    """Plan something tiny, so that the first real plan does not wait for the compiler."""
+    brokers, bundles, resources = 3, 12, 4
+    width = 2**32 // bundles
+    keys = [f"t/n/0x{width * n:08x}_0x{min(width * (n + 1), 2**32 - 1):08x}" for n in range(bundles)]
+    snapshot = BundlesSnapshot(
+        reference=SnapshotReference("warm-up", "1970-01-01T00:00:00Z", "0" * 64),
+        quality=Quality(),
+        taken_at=0.0,
+        views=("window 0",),
+        brokers=BundleBrokers(
+            name=tuple(f"broker-{number}:8080" for number in range(brokers)),
+            in_service=np.ones(brokers, dtype=np.bool_),
+            capacity=np.full((brokers, resources), 20.0),
+            base=np.zeros((brokers, resources)),
+        ),
+        bundles=Bundles(
+            key=tuple(keys),
+            owner=np.zeros(bundles, dtype=np.int32),
+            load=np.tile(np.linspace(0.5, 1.5, bundles)[None, :, None], (1, 1, resources)),
+            sessions=np.full(bundles, 2),
+            topics=np.ones(bundles, dtype=np.int64),
+            movable=np.ones(bundles, dtype=np.bool_),
+        ),
+        topics=NO_TOPICS,
+        boundaries={"t/n": (*(width * number for number in range(bundles)), 2**32 - 1)},
+    )
+    plan_bundles(snapshot, BundlesSettings())

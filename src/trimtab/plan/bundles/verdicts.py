@@ -84,7 +84,10 @@ def departures(start, member, need, scale, use, cost, sweeps):
     """
     total = 0.0
     for b in range(len(need)):
-        if need[b].max() > 0.0:
+        most = 0.0
+        for r in range(need.shape[1]):
+            most = max(most, need[b, r])
+        if most > 0.0:
             total += _covered(need[b], scale, member[start[b] : start[b + 1]], use, cost, sweeps)
     return total
 

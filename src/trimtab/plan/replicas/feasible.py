@@ -258,13 +258,14 @@ def place_exactly(g, p, leader):
             chosen[b] = False
             if g.place[p, s] != b:
                 move(g, p, s, b)
-    fresh = np.flatnonzero(chosen)
-    n = 0
+    fresh = 0
     for s in range(width):
         if g.initial[p, s] >= 0 and not stays[s]:
-            if g.place[p, s] != fresh[n]:
-                move(g, p, s, fresh[n])
-            n += 1
+            while not chosen[fresh]:
+                fresh += 1
+            if g.place[p, s] != fresh:
+                move(g, p, s, fresh)
+            fresh += 1
     for s in range(width):
         if g.place[p, s] == who and g.lead[p] != s:
             give_lead(g, p, s)

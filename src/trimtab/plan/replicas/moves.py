@@ -347,9 +347,9 @@ def _overshoot(a, usage, ceiling, kind, p, source, target, role):
 
 
 @entry
-def schedule(a, usage, ceiling, kind, partition, source, target, role, priority):
-    """Order of the steps: by priority, each only after its partition's earlier ones, none above a ceiling if
-    avoidable.
+def schedule(a, usage, ceiling, kind, partition, source, target, role, priority, order):
+    """Find the order of the steps: by priority, each only after its partition's earlier ones, none above a
+    ceiling if avoidable.
 
     Parameters
     ----------
@@ -359,14 +359,10 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
         Shape (rows, columns): limits of brokers and hosts during the execution.
     priority
         All steps, most urgent first.
-
-    Returns
-    -------
-    Array
-        Indices of the steps in the order of execution.
+    order
+        Filled with the indices of the steps in the order of execution.
     """
     number = len(kind)
-    order = np.empty(number, np.int32)
     waiting = priority.copy()
     count = number
     done = np.zeros(number, np.bool_)
@@ -408,7 +404,6 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
                     waiting[kept] = waiting[w]
                     kept += 1
         count = kept
-    return order
 
 
 def urgency(steps: StepArrays, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:

@@ -6,6 +6,7 @@ died and returned, loses its role at the next election of preferred leaders, reg
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -249,7 +250,8 @@ def _in_order(
     resources = problem.counted.shape[1]
     distance = np.maximum(usage - goal.high, 0.0)[:, :resources].sum(axis=1)
     priority = urgency(steps, leaving, distance)
-    order = schedule(problem.wide, usage.copy(), ceiling, *steps, priority)
+    order: Any = np.empty_like(priority)
+    schedule(problem.wide, usage.copy(), ceiling, *steps, priority, order)
     return StepArrays(*(np.ascontiguousarray(column[order]) for column in steps))
 
 

@@ -6,15 +6,23 @@ not need. In small clusters the search continues (`trimtab.plan.search.rounds`).
 If `replication_factor` requests another number of replicas, replicas are only added or dropped (`resized`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.load import BoolArray, IntArray
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import (
+    LogDirs,
+    Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
+    ReplicasSnapshot,
+)
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.board import (
     SPREAD,
@@ -388,3 +396,39 @@ def _ranks(problem: ReplicasProblem) -> IntArray:
     return np.ascontiguousarray(
         np.where((of == ReplicaBrokerState.DEAD) | problem.offline, OFFLINE, ranks), np.int32
     )
+
+
+def warm_up(
+    settings: Sequence[ReplicasSettings] = (ReplicasSettings(),), hosts: tuple[str, ...] = ("a", "b", "c")
+) -> None:
+    """Plan something tiny, so that the first real plan does not wait for the compiler."""
+
+    def indices(*values: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+        return np.array(values, dtype=np.int32)
+
+    load = np.ones((2, 4))
+    snapshot = ReplicasSnapshot(
+        reference=SnapshotReference("warm-up", "1970-01-01T00:00:00Z", "0" * 64),
+        quality=Quality(),
+        brokers=ReplicaBrokers(
+            id=np.array([1, 2, 3]),
+            host=hosts,
+            rack=("a", "b", "c"),
+            state=np.zeros(3, dtype=np.int8),
+            capacity=np.full((3, 4), 4.0),
+        ),
+        log_dirs=LogDirs(indices(0, 1, 2), ("/",) * 3, np.zeros(3, dtype=np.int8), np.full(3, 4.0)),
+        partitions=Partitions(
+            topics=("t",),
+            topic=indices(0, 0),
+            number=indices(0, 1),
+            replicas=indices([0, 1], [0, 1]),
+            leader=indices(0, 0),
+            in_sync=np.ones((2, 2), dtype=np.bool_),
+            log_dir=indices([0, 1], [0, 1]),
+            leader_load=load,
+            follower_load=load,
+        ),
+    )
+    for one in settings:
+        plan(snapshot, one)

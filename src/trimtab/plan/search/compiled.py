@@ -1,25 +1,43 @@
-"""Kernels: functions compiled by numba, once for each set of array types, and cached on disk.
+"""Kernels: functions that run as machine code, which is compiled once and kept.
 
-Numba compiles a function again for every width of integer and for every constant that it is called with, and
-all that it calls: 21 times for a broker's value, twice for the whole descent. A kernel takes every integer as
-64 bits wide, so that it is compiled once. Kernels that only kernels call get no wrapper for Python.
-With NUMBA_DISABLE_JIT they are plain Python.
+A kernel that Python calls (`entry`) looks for its machine code under a digest of its own code, of all kernels
+that it reaches, and of their constants: first among the code that comes with trimtab, then in the cache of
+this machine. Only where both lack it, numba is imported and compiles (`trimtab.plan.search.compiler`). So a
+plan needs neither numba nor LLVM in memory. With NUMBA_DISABLE_JIT kernels are plain Python.
 
-Numba caches machine code until the file of the function changes, and ignores changes of the functions that it
-calls. So the name of a cache entry ends in a digest of all reachable kernels.
+Machine code takes every integer as 64 bits wide. Kernels that only kernels call have no code of their own.
 """
 
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import platform
+import struct
+import threading
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
+from numbers import Integral, Real
+from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
-from numba.core import config, types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.registry import CPUDispatcher
+import numpy as np
 
-CONSTANTS = (int, float, tuple)
+from trimtab.plan.search.machine_code import load_code
+
+CONSTANTS: Final = (int, float, tuple)
+SHIPPED: Final = Path(__file__).parent / "kernels"
+"""Machine code that comes with trimtab, for the processors of `VARIANTS`."""
+VARIANTS: Final = {"x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}, "x86-64": set[str]()}
+"""Processors by name, and the flags that the first needs: one code for all machines of a kind."""
+FORMAT: Final = 1
+"""Version of kept machine code; raise it where calls change."""
+_LOCK: Final = threading.RLock()
 
 
 def leaf(function: Callable[..., Any]) -> Any:
@@ -28,86 +46,179 @@ def leaf(function: Callable[..., Any]) -> Any:
     It counts no references, which for a tuple of arrays costs more than the arithmetic (0.8 of 1.0
     microseconds a call, measured).
     """
-    return _kernel(InlineKernel, function, no_cpython_wrapper=True, _nrt=False)
+    return _kernel(function, is_entry=False, makes_arrays=False)
 
 
 def inner(function: Callable[..., Any]) -> Any:
     """A kernel that kernels call and that makes arrays."""
-    return _kernel(InlineKernel, function, no_cpython_wrapper=True)
+    return _kernel(function, is_entry=False)
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """A kernel that Python calls and that is cached. Fewer such kernels load faster."""
-    kernel = _kernel(Kernel, function)
-    if isinstance(kernel, Kernel):
-        kernel.cached = True
-    return kernel
+    """A kernel that Python calls; it returns numbers or nothing. Fewer such kernels load faster."""
+    return _kernel(function)
 
 
-def _kernel(kind: "type[Kernel]", function: Callable[..., Any], **options: bool) -> Any:
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+def _kernel(function: Callable[..., Any], *, is_entry: bool = True, makes_arrays: bool = True) -> Any:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return function
-    common = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    return kind(function, {}, {**common, **options})
+    return Kernel(function, is_entry=is_entry, makes_arrays=makes_arrays)
 
 
-class Kernel(CPUDispatcher):
-    """A compiled function: division as in numpy, the interpreter's lock released, integers of 64 bits.
+class Kernel:
+    """A function that runs as machine code: division as in numpy, the interpreter's lock released.
 
     Attributes
     ----------
-    cached
-        Whether its machine code is to be read from disk, or written there.
+    py_func
+        The function in Python.
+    is_entry
+        Whether Python may call it.
+    makes_arrays
+        Whether it counts references of arrays.
+    announce
+        Called before a kernel is compiled, which takes long.
     """
 
-    cached = False
+    announce: Callable[[], None] = staticmethod(lambda: None)
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Declare the types with which another kernel calls this one; numba converts the arguments."""
-        return super().get_call_template(tuple(_widest(one) for one in args), kws)
+    def __init__(self, py_func: Any, *, is_entry: bool, makes_arrays: bool) -> None:
+        self.py_func, self.is_entry, self.makes_arrays = py_func, is_entry, makes_arrays
+        self.__name__, self.__doc__ = py_func.__name__, py_func.__doc__
+        self._loaded: dict[str, Callable[..., Any]] = {}
 
-    def compile(self, sig: Any) -> Any:
-        """Compile for the types of some arguments, or load the machine code from disk."""
-        if self.cached:
-            # At the first call, because only then all functions in the digest are imported.
-            self.cached = False
-            with suppress(RuntimeError):  # No folder is writable: every process compiles again.
-                self._cache = _DigestCache(self.py_func)
-        return super().compile(sig)
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which numba, while it compiles, knows a kernel that others call."""
+        from trimtab.plan.search.compiler import type_of
+
+        return type_of(self)
+
+    def __call__(self, *values: Any) -> Any:
+        """Run the machine code.
+
+        Raises
+        ------
+        TypeError
+            If only kernels may call it.
+        """
+        if not self.is_entry:
+            raise TypeError(
+                f"{self.py_func.__qualname__} is called by kernels only; call its py_func instead"
+            )
+        words: list[Any] = []
+        types = ",".join([_flatten(value, words) for value in values])
+        code = self._loaded.get(types)
+        if code is None:
+            with _LOCK:
+                code = self._loaded[types] = self._load(types, values)
+        return code(words)
+
+    def _load(self, types: str, values: tuple[Any, ...]) -> Callable[..., Any]:
+        signature = sha256(f"{FORMAT}{types}".encode()).hexdigest()[:8]
+        name = f"{self.__name__}-{digest(self.py_func)}-{signature}.{variant()}"
+        for folder in (SHIPPED, cache_folder()):
+            with suppress(OSError, ValueError, zlib.error, struct.error):
+                return _callable(self.__name__, (folder / name).read_bytes())
+        from trimtab.plan.search.compiler import compile_kernel
+
+        Kernel.announce()
+        result, code = compile_kernel(self, values, variant())
+        content = result.encode() + b"\n" + zlib.compress(code, 1)
+        with suppress(OSError):  # No folder is writable: every process compiles again.
+            _write(cache_folder() / name, content)
+        return _callable(self.__name__, content)
 
 
-class InlineKernel(Kernel):
-    """A kernel without a wrapper for Python: for other kernels alone."""
-
-    def __call__(self, *args: Any, **kws: Any) -> Any:
-        """Raise an error; numba itself would jump to address 0."""
-        raise TypeError(f"{self.py_func.__qualname__} is called by kernels only; call its py_func instead")
-
-
-def _widest(one: Any) -> Any:
-    one = types.unliteral(one)
-    return types.int64 if isinstance(one, types.Integer) else one
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(path)
 
 
-class _DigestCacheImpl(CompileResultCacheImpl):
-    def __init__(self, function: FunctionType) -> None:
-        self.digest = digest(function)
-        super().__init__(function)
-
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}-{self.digest}"
+def cache_folder() -> Path:
+    """Where this machine keeps what it compiled; NUMBA_CACHE_DIR or TRIMTAB_CACHE moves it."""
+    own = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("TRIMTAB_CACHE")
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
+    return (Path(own) if own else shared) / "kernels"
 
 
-class _DigestCache(FunctionCache):
-    _impl_class = _DigestCacheImpl
+@cache
+def variant() -> str:
+    """The processors for which machine code is used here: a name of `VARIANTS`, or the machine's."""
+    machine = platform.machine()
+    if machine not in ("x86_64", "AMD64"):
+        return machine
+    flags = set[str]()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        flags.update(next((line for line in lines if line.startswith("flags")), "").split())
+    return next(name for name, needed in VARIANTS.items() if needed <= flags)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load machine code. An index with renamed argument classes counts as missing."""
-        try:
-            return super().load_overload(sig, target_context)
-        except (AttributeError, ImportError):
-            self.flush()
-            return None
+
+# ------------------------------------------------------------ calls
+
+
+def _flatten(value: Any, words: list[Any]) -> str:
+    """Add a value to the arguments of a call as numba's calling convention has it; returns its type."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        # First two owners of the memory, which Python keeps alive.
+        words += (None, None, value.size, value.itemsize, ctypes.c_void_p(value.ctypes.data))
+        words += value.shape
+        words += value.strides
+        return f"{value.dtype.str}{value.ndim}{layout}{'' if flags.writeable else 'r'}"
+    if isinstance(value, tuple):
+        return f"{type(value).__name__}({','.join([_flatten(one, words) for one in value])})"
+    if isinstance(value, bool | np.bool_):
+        words.append(ctypes.c_uint8(bool(value)))
+        return "b"
+    if isinstance(value, Integral):
+        words.append(int(value))
+        return "i"
+    if isinstance(value, Real):
+        words.append(ctypes.c_double(float(value)))
+        return "d"
+    raise TypeError(f"a kernel takes arrays, numbers and tuples of these, not {type(value).__name__}")
+
+
+NUMBERS: Final = {"i": ctypes.c_int64, "d": ctypes.c_double, "b": ctypes.c_bool}
+"""Numbers that kernels return, by the letter that stands for their type."""
+
+
+class _Failure(ctypes.Structure):
+    _fields_ = (("pickled", ctypes.c_void_p), ("size", ctypes.c_int32))
+
+
+def _callable(name: str, content: bytes) -> Callable[[list[Any]], Any]:
+    """The function of some machine code: from arguments in order to the returned number, tuple or None."""
+    result, _, packed = content.partition(b"\n")
+    fields = [(f"f{at}", NUMBERS[letter]) for at, letter in enumerate(result.decode().strip("()"))]
+    returned = type("Returned", (ctypes.Structure,), {"_fields_": fields})
+    address = load_code(zlib.decompress(packed))
+    function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
+
+    def call(words: list[Any]) -> Any:
+        place, failure = returned(), ctypes.POINTER(_Failure)()
+        numbers = [ctypes.c_int64(one) if type(one) is int else one for one in words]
+        status = function(ctypes.byref(place), ctypes.byref(failure), *numbers)
+        if status not in (0, -2):  # what numba calls OK and NONE
+            raise _raised(name, failure)
+        values = tuple(getattr(place, one) for one, _ in fields)
+        return values if result.startswith(b"(") else values[0] if values else None
+
+    return call
+
+
+def _raised(name: str, failure: Any) -> Exception:
+    with suppress(Exception):
+        found = failure.contents
+        kind, values, *_ = pickle.loads(ctypes.string_at(found.pickled, found.size))
+        error: Exception = kind(*(values or ()))
+        return error
+    return RuntimeError(f"kernel {name} failed")
 
 
 def digest(function: FunctionType) -> str:
