@@ -74,7 +74,7 @@ def ask_priority() -> int:
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def test_a_call_apart_has_the_priority_that_is_asked_for() -> None:
+def test_a_call_apart_has_its_own_priority() -> None:
     """Planners come after requests, and compiling comes after planners."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert call_apart(ask_priority) == min(19, own + NICE)

@@ -106,13 +106,13 @@ class Kernel:
             raise TypeError(
                 f"{self.py_func.__qualname__} is called by kernels only; call its py_func instead"
             )
-        words: list[Any] = []
-        types = ",".join([_flatten(value, words) for value in values])
+        arguments: list[Any] = []
+        types = ",".join([_flatten(value, arguments) for value in values])
         code = self._loaded.get(types)
         if code is None:
             with _LOCK:
                 code = self._loaded[types] = self._load(types, values)
-        return code(words)
+        return code(arguments)
 
     def _load(self, types: str, values: tuple[Any, ...]) -> Callable[..., Any]:
         signature = sha256(f"{FORMAT}{types}".encode()).hexdigest()[:8]
@@ -160,26 +160,26 @@ def variant() -> str:
 # ------------------------------------------------------------ calls
 
 
-def _flatten(value: Any, words: list[Any]) -> str:
+def _flatten(value: Any, arguments: list[Any]) -> str:
     """Add a value to the arguments of a call as numba's calling convention has it; returns its type."""
     if isinstance(value, np.ndarray):
         flags = value.flags
         layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
         # First two owners of the memory, which Python keeps alive.
-        words += (None, None, value.size, value.itemsize, ctypes.c_void_p(value.ctypes.data))
-        words += value.shape
-        words += value.strides
+        arguments += (None, None, value.size, value.itemsize, ctypes.c_void_p(value.ctypes.data))
+        arguments += value.shape
+        arguments += value.strides
         return f"{value.dtype.str}{value.ndim}{layout}{'' if flags.writeable else 'r'}"
     if isinstance(value, tuple):
-        return f"{type(value).__name__}({','.join([_flatten(one, words) for one in value])})"
+        return f"{type(value).__name__}({','.join([_flatten(one, arguments) for one in value])})"
     if isinstance(value, bool | np.bool_):
-        words.append(ctypes.c_uint8(bool(value)))
+        arguments.append(ctypes.c_uint8(bool(value)))
         return "b"
     if isinstance(value, Integral):
-        words.append(int(value))
+        arguments.append(int(value))
         return "i"
     if isinstance(value, Real):
-        words.append(ctypes.c_double(float(value)))
+        arguments.append(ctypes.c_double(float(value)))
         return "d"
     raise TypeError(f"a kernel takes arrays, numbers and tuples of these, not {type(value).__name__}")
 
@@ -200,9 +200,9 @@ def _callable(name: str, content: bytes) -> Callable[[list[Any]], Any]:
     address = load_code(zlib.decompress(packed))
     function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
 
-    def call(words: list[Any]) -> Any:
+    def call(arguments: list[Any]) -> Any:
         place, failure = returned(), ctypes.POINTER(_Failure)()
-        numbers = [ctypes.c_int64(one) if type(one) is int else one for one in words]
+        numbers = [ctypes.c_int64(one) if type(one) is int else one for one in arguments]
         status = function(ctypes.byref(place), ctypes.byref(failure), *numbers)
         if status not in (0, -2):  # what numba calls OK and NONE
             raise _raised(name, failure)

@@ -8,7 +8,7 @@ and of all that it calls becomes one object, which needs the C library alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import llvmlite.binding as llvm
 from numba import typeof
@@ -17,8 +17,13 @@ from numba.core.registry import CPUDispatcher
 
 from trimtab.plan.search.machine_code import FUNCTION
 
-if TYPE_CHECKING:
-    from trimtab.plan.search.compiled import Kernel
+
+class Kernel(Protocol):
+    """A kernel as the compiler needs it: see `trimtab.plan.search.compiled.Kernel`."""
+
+    py_func: Any
+    makes_arrays: bool
+
 
 _DISPATCHERS: Final[dict[int, Dispatcher]] = {}
 _OPTIONS: Final = {

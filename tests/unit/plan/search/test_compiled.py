@@ -135,7 +135,7 @@ print(summed(np.array([6.0, 12.0])), *sorted({"numba", "llvmlite"} & set(sys.mod
 """
 
 
-def test_kept_machine_code_needs_no_compiler(tmp_path: Path) -> None:
+def test_stored_machine_code_needs_no_compiler(tmp_path: Path) -> None:
     """Machine code that is cut short, or was compiled for other kernels, is compiled again."""
     own = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     said = []
@@ -152,7 +152,7 @@ def test_kept_machine_code_needs_no_compiler(tmp_path: Path) -> None:
     assert said == [compiled, loaded, compiled, loaded]
 
 
-def test_llvm_loads_what_this_module_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_loads_objects_of_other_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processors than x86-64 have other relocations."""
     monkeypatch.setattr(machine_code, "X86_64", 0)
     assert entry(summed.py_func)(np.array([1.0, 2.0])) == 18
