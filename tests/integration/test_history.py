@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.local_paths import local
-from synthetic_telemetry import SyntheticCluster, land_by_tick
+from synthetic_telemetry import SyntheticCluster, land, land_by_tick
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.lake import rebuild
@@ -47,8 +47,8 @@ TICKS = 20
 """Ten of an evening, ten after midnight."""
 BY_THE_DAY = """
 from trimtab.cli.app import main
-from trimtab.observe import history
-history.MOST_ROWS = 1
+from trimtab.observe.lake import rebuild
+rebuild.MAX_ROWS = 1
 main()
 """
 
@@ -109,6 +109,25 @@ def test_history_by_the_day_resumes_after_kill_9_with_the_same_tables(
     assert content(lake) == whole
     assert (done.files, done.ticks) == (TICKS, TICKS)
     assert not (lake.tables / rebuild.FOLDER).exists()
+
+
+@pytest.mark.long
+def test_hours_of_a_large_day_make_the_tables_of_the_whole_day(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joined files hold a day, so every piece reads the same ones; windows lie across the ends of pieces."""
+    raw = SyntheticCluster(brokers=3, partitions=6, start=EVENING, seconds_per_tick=600.0).raw(TICKS)
+    settings = ReplicasPipelineSettings(window_seconds=2400.0, slide_seconds=1200.0, gap_seconds=1500.0)
+    made, said = [], list[str]()
+    for name, most in (("whole", 10**6), ("hours", 1)):
+        lake = Lake(tmp_path / name, REPLICAS)
+        land(raw, lake.raw, "day")
+        monkeypatch.setattr(rebuild, "MAX_ROWS", most)
+        run_batch(spark, lake, settings, print_progress=said.append)
+        made.append(content(lake))
+    assert made[0] == made[1]
+    assert made[0]["windows"]
+    assert any(line.startswith("part 5 of 5") for line in said), said
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.parquet import ParquetFooter
 
 
+HOUR = DAY // 24
+
 MAX_ROWS = 5_000_000
-"""Rows of a piece, unless a single day has more: days of a small cluster are made together."""
+"""Rows of a piece, unless a single hour has more: days of a small cluster are made together."""
+
+MAX_HOURS = 48
+"""Span of a file of which every hour is taken to hold rows."""
 
 FOLDER = "rebuild"
 """Below the tables' folder."""
@@ -61,30 +66,35 @@ class DayRange:
 def day_ranges(
     files: Sequence[tuple[Location, ParquetFooter]], low: int, high: int, max_rows: int | None = None
 ) -> list[DayRange]:
-    """Days of raw files in order, as many at a time as hold `most_rows`, but at least one.
+    """Days of raw files in order, as many at a time as hold `max_rows`; a day that holds more, by the hour.
 
     Parameters
     ----------
     files
-        With what their footers say.
+        With what their footers say; rows of a file count evenly for the hours that it spans.
     low, high
         Where the first piece begins and the last one ends, microseconds since 1970.
     max_rows
-        None: `MAX_ROWS`.
+        None: `MAX_ROWS`. An hour may hold more.
     """
     most = MAX_ROWS if max_rows is None else max_rows
-    rows: dict[int, int] = {}
+    rows: dict[int, float] = {}
     for _, footer in files:
         if footer.span is not None and low <= footer.span[1] and footer.span[0] < high:
-            day = max(footer.span[0], low) // DAY
-            rows[day] = rows.get(day, 0) + footer.rows
-            rows.setdefault(min(footer.span[1], high - 1) // DAY, 0)
-    bounds, held = [low], 0
-    for day in sorted(rows):
-        if held and held + rows[day] > most:
-            bounds.append(day * DAY)
-            held = 0
-        held += rows[day]
+            first, last = max(footer.span[0], low) // HOUR, min(footer.span[1], high - 1) // HOUR
+            # One wrong time may make the span of a file that of years.
+            hours = range(first, last + 1) if last - first < MAX_HOURS else (first, last)
+            for hour in hours:
+                rows[hour] = rows.get(hour, 0.0) + footer.rows / len(hours)
+    bounds, held = [low], 0.0
+    for day, group in groupby(sorted(rows), key=lambda hour: hour * HOUR // DAY):
+        each = [(hour * HOUR, rows[hour]) for hour in group]
+        whole = sum(count for _, count in each)
+        for begin, count in [(day * DAY, whole)] if whole <= most else each:
+            if held and held + count > most:
+                bounds.append(begin)
+                held = 0.0
+            held += count
     bounds.append(high)
     return [_day_range(files, begin, end) for begin, end in pairwise(bounds)]
 
