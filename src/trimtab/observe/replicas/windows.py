@@ -45,6 +45,7 @@ from trimtab.observe.spark.expressions import (
     mean_load,
     mean_of_list,
     statistics,
+    with_newest,
     with_window_ends,
 )
 from trimtab.observe.steps.cpu_fit import by_fixed_shares, fitted, with_costs
@@ -82,12 +83,12 @@ def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
         & ~is_flagged(SampleFlag.MISSED)
     )
     measured = F.when(known, F.col("elapsed_us"))
+    keys = ("cluster", "window_end", "topic", "partition")
+    rows, newest = with_newest(rows, keys, ("leader", "replicas", "in_sync"))
     return (
-        rows.groupBy("cluster", "window_end", "topic", "partition")
+        rows.groupBy(*keys)
         .agg(
-            F.max_by("leader", "tick").alias("leader"),
-            F.max_by("replicas", "tick").alias("replicas"),
-            F.max_by("in_sync", "tick").alias("in_sync"),
+            *newest,
             _intercept("size_bytes").alias("disk"),
             _best(_rate, "bytes_in", counted).alias("network_in"),
             _best(_rate, "bytes_out", counted).alias("network_out"),
