@@ -186,7 +186,7 @@ STAGES: Final = (
     TableStage(departures, {"bundles": lambda s: s.departure}),
     TableStage(imbalance, {"brokers": here}),
     TableStage(windows, {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")}),
-    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}),
+    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}, is_computed_here=True),
     TableStage(attributed, {"windows": here, "cpu_model": here}),
     TableStage(hours, {"attributed": lambda _: HOUR}),
     TableStage(forecasts, {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach}),

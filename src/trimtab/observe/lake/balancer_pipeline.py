@@ -178,6 +178,8 @@ class TableStage:
         micro-batch may sum up what a batch over history has to put in order.
     is_enabled
         Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
+    is_computed_here
+        Whether `make` itself runs a query and computes rows of its result.
     """
 
     make: Callable[..., DataFrame]
@@ -186,6 +188,12 @@ class TableStage:
     nearest: bool = False
     before: tuple[str, ...] = ()
     is_enabled: Callable[[Any], bool] = lambda _: True
+    is_computed_here: bool = False
+
+    @property
+    def is_reusable(self) -> bool:
+        """True if the frame depends on the rows of the tables alone, and not on when they are."""
+        return not self.is_computed_here and "span" not in signature(self.make).parameters
 
     @property
     def table(self) -> str:

@@ -83,7 +83,7 @@ STAGES: Final = (
     TableStage(clients, {"rates": lambda s: s.collapse}),
     TableStage(imbalance, {"brokers": here, "clients": here}),
     TableStage(windows, {"traffic": lambda s: s.window, "brokers": lambda s: s.window}),
-    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}),
+    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}, is_computed_here=True),
     TableStage(attributed, {"windows": here, "cpu_model": here}),
     TableStage(hours, {"attributed": lambda _: HOUR}, is_enabled=_profiled),
     TableStage(arrivals, {"hours": lambda _: DAY}, is_enabled=_profiled),

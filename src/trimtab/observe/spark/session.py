@@ -229,6 +229,11 @@ def connect_session(address: str, options: Mapping[str, str], request: Mapping[s
     return session
 
 
+def is_local(session: SparkSession) -> bool:
+    """True if all of Spark runs in one JVM beside this process."""
+    return not is_connected(session) and bool(_LOCAL.match(str(session.sparkContext.master)))
+
+
 def table_parallelism(session: SparkSession) -> int:
     """How many tables to make at the same time."""
     return _TABLE_PARALLELISM if is_connected(session) else session.sparkContext.defaultParallelism

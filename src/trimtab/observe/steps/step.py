@@ -10,6 +10,7 @@ everything after anew.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -21,10 +22,17 @@ from trimtab.observe.lake.lake import microseconds, read_entries
 from trimtab.observe.lake.manifest import merged
 from trimtab.observe.spark.expressions import is_inside
 from trimtab.observe.spark.session import table_parallelism
-from trimtab.observe.spark.tables import SparkTables, WrittenFolder, write_table
+from trimtab.observe.spark.tables import (
+    PreparedFrames,
+    SparkTables,
+    WrittenFolder,
+    write_gathered,
+    write_table,
+)
 from trimtab.observe.steps.clean import deduplicated
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql import DataFrame
 
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings, Reach, TableStage
@@ -52,6 +60,22 @@ class StageResult:
     ranges: Ranges
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """A micro-batch of few samples.
+
+    Attributes
+    ----------
+    samples
+        Its rows, as `clean.typed` has them.
+    frames
+        Those of the stream.
+    """
+
+    samples: pyarrow.Table
+    frames: PreparedFrames
+
+
 def step(
     tables: SparkTables,
     samples: DataFrame,
@@ -60,6 +84,7 @@ def step(
     doubled: Ranges,
     add: bool,
     nearest: int | None = None,
+    gathered: Gathered | None = None,
 ) -> StageResult:
     """Bring every table up to date with some samples; nothing is published yet.
 
@@ -81,14 +106,20 @@ def step(
     nearest
         The newest tick in the tables, if all of `ranges` lies after it and every entity that has an accepted
         sample there has one in it (`nearest_tick`).
+    gathered
+        Where `samples` are few: their rows. All tables are then written from here.
     """
     lake, manifest = tables.lake, tables.manifest
+    stored = _stored(manifest, ranges) if add else []
     if add:
         samples = tables.read("cleaned", ranges).unionByName(samples)
-        doubled = merged([*doubled, *_stored(manifest, ranges)])
-    cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
+        doubled = merged([*doubled, *stored])
     rows: dict[str, int] = {}
-    files = write_table(cleaned, lake, "cleaned")
+    if gathered is not None and not doubled:
+        files = write_gathered(gathered.samples, lake, "cleaned")
+    else:
+        cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
+        files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
@@ -100,7 +131,7 @@ def step(
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
                 waiting.remove(stage)
                 now = replace(tables, manifest=manifest)
-                known = (dict(changed), settings, nearest, rows["cleaned"])
+                known = (dict(changed), settings, nearest, rows["cleaned"], gathered)
                 running.add(workers.submit(_make, now, stage, *known))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -126,6 +157,7 @@ def _make(
     settings: PipelineSettings,
     nearest: int | None,
     samples: int,
+    gathered: Gathered | None,
 ) -> tuple[str, Ranges, WrittenFolder]:
     """Compute everything of one table that changes in others can reach, and write it."""
     made = merged(
@@ -142,12 +174,22 @@ def _make(
     for name in stage.before:
         needed[f"{name}_before"] = [(low, min(high, begin)) for low, high in needed[name] if low < begin]
         needed[name] = [(max(low, begin), high) for low, high in needed[name] if begin < high]
-    inputs = {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
     if stage.carries:
-        inputs[stage.table] = tables.read(stage.table, state)
-    time_column = tables.lake.balancer.time_column(stage.table)
+        needed[stage.table] = state
     span = span_from(tables.manifest, stage.reach, begin)
-    frame = stage.build(inputs, settings, span, samples).where(is_inside(time_column, made))
+
+    def build(inputs: dict[str, DataFrame]) -> DataFrame:
+        return stage.build(inputs, settings, span, samples)
+
+    if gathered is not None and stage.is_reusable:
+        found = gathered.frames.rows(tables, stage.table, needed, build)
+        return stage.table, made, write_gathered(found, tables.lake, stage.table, made)
+    frame = build(
+        {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
+    )
+    if gathered is not None:
+        return stage.table, made, write_gathered(frame.toArrow(), tables.lake, stage.table, made)
+    frame = frame.where(is_inside(tables.lake.balancer.time_column(stage.table), made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
 
 
@@ -223,6 +265,39 @@ def ticks_of(samples: DataFrame, form: RawSchema) -> Row:
         "received": max((row["received"] or 0 for row in found), default=0),
         "rows": sum(row["rows"] for row in found),
         "late": sum(row["late"] for row in found),
+    }
+
+
+def ticks_of_rows(samples: pyarrow.Table, form: RawSchema) -> Row:
+    """`ticks_of` of rows that are here; sums of keys are not those that Spark makes."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    microseconds = pyarrow.int64()
+    keys = [name for name in form.keys if name != "tick"]
+    rows = samples.set_column(
+        samples.schema.get_field_index("tick"), "tick", pc.cast(samples["tick"], microseconds)
+    )
+    entities: dict[int, tuple[int, object]] = {}
+    doubled = []
+    for tick in sorted(pc.unique(rows["tick"]).to_pylist()):
+        own = rows.filter(pc.equal(rows["tick"], tick))
+        if own.group_by(keys).aggregate([]).num_rows < own.num_rows:
+            doubled.append(tick)
+        accepted = own.filter(own["accepted"]).group_by(keys).aggregate([])
+        order = accepted.sort_by([(name, "ascending") for name in keys]).combine_chunks()
+        digest = hashlib.sha256()
+        for batch in order.to_batches():
+            digest.update(batch.serialize())
+        entities[tick] = accepted.num_rows, digest.digest()
+    received = pc.max(pc.cast(samples["received_at"], microseconds)).as_py()
+    return {
+        "doubled": doubled,
+        "ticks": sorted(entities),
+        "entities": entities,
+        "received": received or 0,
+        "rows": samples.num_rows,
+        "late": pc.sum(samples["late_copies"]).as_py() or 0,
     }
 
 

@@ -11,12 +11,14 @@ A lake holds the samples of several balancers: `run_streams` runs a stream of ea
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.files.store import make_folder
@@ -27,8 +29,8 @@ from trimtab.observe.lake.housekeeping import after_publication, retained
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.manifest import merged
 from trimtab.observe.lake.parquet import is_complete_file
-from trimtab.observe.spark.session import require_classic_spark, spark_address, spark_reason
-from trimtab.observe.spark.tables import SparkTables, write_topic_rows
+from trimtab.observe.spark.session import is_local, require_classic_spark, spark_address, spark_reason
+from trimtab.observe.spark.tables import PreparedFrames, SparkTables, write_topic_rows
 from trimtab.observe.steps.batch import (
     ProgressCallback,
     build_before_stream,
@@ -38,7 +40,7 @@ from trimtab.observe.steps.batch import (
     tables_before_stream,
 )
 from trimtab.observe.steps.clean import from_json, typed
-from trimtab.observe.steps.step import nearest_tick, step, ticks_of
+from trimtab.observe.steps.step import Gathered, nearest_tick, step, ticks_of, ticks_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +56,10 @@ if TYPE_CHECKING:
 MAX_RECORDS = 500_000
 """Records of a topic that a micro-batch holds at most, if nothing else is asked for: a tick of 100,000
 partitions with three replicas, which fit the driver's default memory where Spark runs there."""
+
+MAX_GATHERED = 250_000
+"""Samples of a micro-batch up to which its rows are brought here and its tables are written from here: a tick
+of 50,000 partitions. Above that, Spark's tasks write them."""
 
 HOUSEKEEPING_EVERY = 50
 """Micro-batches between two compactions."""
@@ -156,14 +162,16 @@ def run_stream(
 
     require_classic_spark(session)
     checkpoint = lake.checkpoints / source.name
-    with lake.writing(print_progress) as lock:
+    with lake.writing(print_progress) as lock, tempfile.TemporaryDirectory() as scratch:
         require_same_settings(lake, lake.manifest(), settings, whole=False)
         if source.topic is None:
             build_before_stream(session, lake, lock, settings, print_progress)
         writer = (
             _samples(session, lake, settings, source)
             .writeStream.foreachBatch(
-                _MicroBatches(lake, lock, settings, ages, source, checkpoint, print_progress, on_batch)
+                _MicroBatches(
+                    lake, lock, settings, ages, source, checkpoint, print_progress, on_batch, Path(scratch)
+                )
             )
             .option("checkpointLocation", spark_address(checkpoint))
         )
@@ -242,8 +250,10 @@ class _MicroBatches:
         checkpoint: Location,
         print_progress: ProgressCallback,
         on_batch: BatchCallback,
+        scratch: Path,
     ) -> None:
         self._lake = lake
+        self._frames = PreparedFrames(scratch)
         self._writer_lock = lock
         self._settings = settings
         self._ages = ages
@@ -268,10 +278,16 @@ class _MicroBatches:
             # twice.
             manifest = replace(tables_before_stream(lake, manifest), streams={})
         self._name_broken_files()
-        raw = raw.persist()
-        try:
+        samples = typed(raw, settings, lake.balancer.raw)
+        gathered = self._gathered(samples)
+        if gathered is None:
+            raw = raw.persist()
             samples = typed(raw, settings, lake.balancer.raw)
-            found = ticks_of(samples, lake.balancer.raw)
+        try:
+            if gathered is None:
+                found = ticks_of(samples, lake.balancer.raw)
+            else:
+                found = ticks_of_rows(gathered.samples, lake.balancer.raw)
             if self._source.topic is not None and found["rows"]:
                 write_topic_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
             if found["ticks"]:
@@ -281,10 +297,11 @@ class _MicroBatches:
                 )
                 tables = SparkTables(raw.sparkSession, lake, manifest)
                 nearest = nearest_tick(manifest, self._known, found)
-                done = step(tables, samples, ranges, settings, doubled, True, nearest)
+                done = step(tables, samples, ranges, settings, doubled, True, nearest, gathered)
                 manifest = done.manifest
         finally:
-            raw.unpersist()
+            if gathered is None:
+                raw.unpersist()
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         streams = {**manifest.streams, stream: number}
         manifest = replace(manifest, watermark=watermark, streams=streams)
@@ -307,6 +324,13 @@ class _MicroBatches:
                 f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {seconds:.1f} s; "
                 f"ticks are final up to {final:%H:%M:%S}"
             )
+
+    def _gathered(self, samples: DataFrame) -> Gathered | None:
+        """The samples of a micro-batch that is small, where Spark runs in this process."""
+        if self._source.topic is not None or not is_local(samples.sparkSession):
+            return None
+        found = samples.limit(MAX_GATHERED + 1).toArrow()
+        return Gathered(found, self._frames) if found.num_rows <= MAX_GATHERED else None
 
     def _name_broken_files(self) -> None:
         """Name the files of the last two days that Spark will pass over because they are no sound Parquet."""

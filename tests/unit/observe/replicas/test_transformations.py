@@ -15,7 +15,7 @@ from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import FORM, ReplicasPipelineSettings
 from trimtab.observe.replicas.traffic import growth, rates, traffic
 from trimtab.observe.steps.clean import deduplicated, from_json, typed
-from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of
+from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +95,9 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
     found = ticks_of(typed_rows, FORM)
     assert (found["rows"], len(found["ticks"])) == (7, 3)
     assert found["doubled"] == [found["ticks"][1]]
+    gathered = ticks_of_rows(typed_rows.toArrow(), FORM)
+    same = ("ticks", "doubled", "received", "rows", "late")
+    assert {name: gathered[name] for name in same} == {name: found[name] for name in same}
     doubled = [(found["ticks"][1], found["ticks"][1] + 1)]
 
     def ordered(frame: DataFrame) -> list[Any]:
@@ -106,7 +109,10 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
     assert len(ordered(deduplicated(typed_rows, FORM, []))) == 7
 
 
-def test_the_previous_tick_suffices_if_it_has_the_same_entities(spark: SparkSession) -> None:
+@pytest.mark.parametrize("is_gathered", [False, True])
+def test_the_previous_tick_suffices_if_it_has_the_same_entities(
+    spark: SparkSession, is_gathered: bool
+) -> None:
     """A micro-batch reads no further back than necessary, and further if some entity was missing then."""
     brokers = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (0, 1)}
     rows = [
@@ -117,7 +123,7 @@ def test_the_previous_tick_suffices_if_it_has_the_same_entities(spark: SparkSess
     late = rows[-1] | {"received_at": rows[-1]["received_at"] + datetime.timedelta(days=1)}
     rows[-1] = late
     every = typed(raw(spark, rows), SETTINGS, FORM).cache()
-    found = ticks_of(every, FORM)
+    found = ticks_of_rows(every.toArrow(), FORM) if is_gathered else ticks_of(every, FORM)
     ticks = found["ticks"]
 
     def only(*numbers: int) -> dict[str, Any]:

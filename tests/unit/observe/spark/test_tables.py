@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow.dataset
 import pytest
 
 from support.small_lake import NOON, STEP, broker_rows, publish
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.spark.expressions import conform, is_in_ranges, is_inside
-from trimtab.observe.spark.tables import SparkTables
+from trimtab.observe.spark.tables import PreparedFrames, SparkTables, write_gathered, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from trimtab.observe.lake.manifest import Ranges
 
@@ -83,6 +85,46 @@ def test_rows_outside_the_requested_range_are_excluded(
     asked = [(START + round(first * step), START + round(last * step) + 1)]
     found = SparkTables(spark, lake, lake.manifest()).read("brokers", asked).select("broker").collect()
     assert sorted(row.broker for row in found) == [at for at in range(6) if first <= at <= last]
+
+
+def test_a_prepared_frame_reads_the_rows_of_each_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The frame is built once; whole files, parts of files and tables without rows are each read as now."""
+    first = [row for at in range(3) for row in broker_rows(NOON + at * STEP, {at: "alive"})]
+    lake = publish(tmp_path / "lake", {"brokers": [first, broker_rows(NOON + 3 * STEP, {3: "alive"})]})
+    tables, step, built = SparkTables(spark, lake, lake.manifest()), STEP // timedelta(microseconds=1), []
+    frames = PreparedFrames(tmp_path / "scratch")
+
+    def build(inputs: dict[str, DataFrame]) -> DataFrame:
+        built.append(inputs)
+        one, before = inputs["brokers"], inputs["brokers_before"]
+        return one.unionByName(before).select("broker").join(inputs["windows"], on="broker", how="left_anti")
+
+    for low, high in ((3, 4), (0, 4), (1, 2), (2, 4), (9, 12)):
+        needed: dict[str, Ranges] = {
+            "brokers": [(START + low * step, START + high * step)],
+            "brokers_before": [(START, START + 1)],
+            "windows": [(START, START + 9 * step)],
+        }
+        found = frames.rows(tables, "some", needed, build)["broker"].to_pylist()
+        assert sorted(found) == sorted([0, *(at for at in range(low, high) if at < 4)])
+    assert len(built) == 1
+
+
+def test_gathered_rows_are_written_like_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Same rows, same columns, same first and last instant; only rows in the range are written."""
+    rows = [[row for at in range(4) for row in broker_rows(NOON + at * STEP, {at: "alive"})]]
+    lake, step = publish(tmp_path, {"brokers": rows}), STEP // timedelta(microseconds=1)
+    frame = SparkTables(spark, lake, lake.manifest()).read("brokers", [(START, START + 9 * step)])
+    inside: Ranges = [(START, START + step), (START + 2 * step, START + 3 * step)]
+    here = write_gathered(frame.toArrow(), lake, "brokers", inside)
+    there = write_table(frame.where(is_in_ranges("tick", inside)).coalesce(1), lake, "brokers")
+    assert (here.rows, here.span) == (there.rows, there.span) == (2, (START, START + 2 * step))
+    one, other = (
+        pyarrow.dataset.dataset(lake.tables / made.path).to_table().sort_by("broker")
+        for made in (here, there)
+    )
+    assert one.equals(other)
+    assert write_gathered(frame.toArrow(), lake, "brokers", [(0, 1)]).span is None
 
 
 def test_columns_are_made_with_few_messages_to_the_jvm(
