@@ -23,7 +23,7 @@ from trimtab.files.store import Location, reach
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
 from trimtab.observe.lake.lake import Lake
-from trimtab.observe.spark.session import lake_session
+from trimtab.observe.spark.session import lake_session, stream_settings
 from trimtab.observe.steps.batch import PipelineRun, lakes_with_samples, run_batches
 from trimtab.observe.steps.stream import BatchCallback, BatchResult, StreamSource, run_stream, run_streams
 from trimtab.report.formats import print_json, print_progress
@@ -89,7 +89,8 @@ def stream(
         origin, jars = _source(source, found, context, most)
         stop = stop_on_signals()
         lakes = _lakes(context.lake)
-        session = lake_session(spark, context.lake, print_progress, jars)
+        samples = max(lake.newest_samples() for lake in lakes.values())
+        session = lake_session(stream_settings(spark, samples), context.lake, print_progress, jars)
         run = (origin, seconds, once, stop, print_progress, ages, count)
         try:
             # A topic holds the samples of one balancer; a lake's files lie apart.

@@ -44,6 +44,8 @@ class ServeSettings(Policy):
         Names of balancers; none: `replicas` for Kafka and `bundles` for Pulsar.
     observe
         `watch` reads a lake that others fill. `run` starts `trimtab collect` and `trimtab pipeline stream`.
+        `batch` starts `trimtab collect`, and `trimtab pipeline stream --once` every `interval_seconds`: less
+        memory between two runs, and older snapshots.
     listen
         Address and port of the API and the pages.
     public_url
@@ -73,7 +75,7 @@ class ServeSettings(Policy):
 
     clusters: tuple[str, ...] = ()
     balancers: tuple[str, ...] = ()
-    observe: Literal["watch", "run"] = "watch"
+    observe: Literal["watch", "run", "batch"] = "watch"
     listen: str = "127.0.0.1:8230"
     public_url: str = ""
     instance: str = ""

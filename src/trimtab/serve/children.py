@@ -33,11 +33,12 @@ HEALTHY_SECONDS: Final = 60.0
 END_SECONDS: Final = 5.0
 """Time that children get to end by themselves."""
 _PR_SET_PDEATHSIG: Final = 1
+_SUCCESS: Final = "exit code 0"
 
 
 @dataclass
 class Child:
-    """A command that runs as long as the service does.
+    """A command that runs as long as the service does, or once in an interval.
 
     Attributes
     ----------
@@ -45,12 +46,15 @@ class Child:
         For messages.
     command
         Words after `trimtab`.
+    interval_seconds
+        Time between two starts of a command that ends by itself; None where it runs all the time.
     restarts
-        Number of starts after the first.
+        Number of starts after the first that a fault made necessary.
     """
 
     name: str
     command: Sequence[str]
+    interval_seconds: float | None = None
     restarts: int = 0
     last_exit: str = ""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -110,6 +114,10 @@ class Children:
             child.last_exit = self._run(child)
             if self._over.is_set():
                 return
+            if child.interval_seconds is not None and child.last_exit == _SUCCESS:
+                child.last_exit, failures = "", 0
+                self._over.wait(max(0.0, begun + child.interval_seconds - time.monotonic()))
+                continue
             failures = 0 if time.monotonic() - begun >= HEALTHY_SECONDS else failures
             pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
             LOG.warning("%s ended (%s); it starts again in %g s", child.name, child.last_exit, pause)

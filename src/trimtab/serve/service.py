@@ -143,7 +143,7 @@ class Service:
         self._targets = [Target(cluster, BALANCERS[name], context) for cluster, name in self._chosen()]
         with self._store():
             pass  # makes the tables of the journal of executions, which documents of the log need
-        self._children = Children(self._commands() if self.settings.observe == "run" else ())
+        self._children = Children(self._commands() if self.settings.observe != "watch" else ())
         self._figures: dict[int, tuple[int, dict[str, Any]]] = {}
 
     def _chosen(self) -> list[tuple[Cluster, str]]:
@@ -188,6 +188,9 @@ class Service:
                 common += ["--set", word]
         names = dict.fromkeys(target.name for target in self._targets)
         children = [Child(f"collect {name}", ["collect", "--cluster", name, *common]) for name in names]
+        if self.settings.observe == "batch":
+            once = ["pipeline", "stream", "--once", *common]
+            return [*children, Child("pipeline", once, self.settings.interval_seconds)]
         return [*children, Child("pipeline stream", ["pipeline", "stream", *common])]
 
     # ------------------------------------------------------------ life

@@ -151,6 +151,55 @@ def test_a_killed_child_starts_again_after_a_pause_that_grows(
     assert child.process.poll() == -signal.SIGTERM
 
 
+def test_a_child_of_an_interval_starts_again_without_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it ends well it is started in the next interval; where it fails it is a finding."""
+    program, runs = tmp_path / "python", tmp_path / "runs"
+    program.write_text(f"#!/bin/sh\necho >> {runs}\ntest ! -e {tmp_path}/fault\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr("trimtab.serve.children.sys.executable", str(program))
+    child = Child("pipeline", ["pipeline", "stream", "--once"], interval_seconds=0.4)
+    children = Children([child])
+    begun = time.monotonic()
+    children.start()
+    try:
+        until(lambda: runs.exists() and len(runs.read_text()) == 3)
+        assert time.monotonic() - begun >= 0.8
+        assert (children.findings(), child.restarts) == ([], 0)
+        (tmp_path / "fault").touch()
+        until(children.findings)
+        assert "exit code 1" in children.findings()[0].text
+    finally:
+        children.stop()
+
+
+@pytest.mark.parametrize(
+    ("observe", "commands"),
+    [
+        ("watch", []),
+        ("run", [("collect --cluster one", None), ("pipeline stream", None)]),
+        ("batch", [("collect --cluster one", None), ("pipeline stream --once", 90.0)]),
+    ],
+)
+def test_a_service_starts_the_children_of_its_setting(
+    tmp_path: Path, observe: str, commands: list[tuple[str, float | None]]
+) -> None:
+    """With `batch` no JVM stays: the pipeline runs once in an interval of the service."""
+    settings = tmp_path / "trimtab.toml"
+    settings.write_text(
+        f'[clusters.one]\naddress = "kafka://127.0.0.1:1"\n[serve]\nobserve = "{observe}"\n'
+        "interval_seconds = 90\n",
+        encoding="utf-8",
+    )
+    service = Service(settings, (), tmp_path / "lake", tmp_path / "state", Runtime())
+    found = [
+        (" ".join(child.command).split(" --lake ")[0], child.interval_seconds)
+        for child in service._children.children
+    ]
+    assert found == commands
+
+
 def with_hours(snapshot: ReplicasSnapshot) -> ReplicasSnapshot:
     """The snapshot with the same load in each of 24 hours to come."""
     parts = snapshot.partitions

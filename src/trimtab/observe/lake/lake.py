@@ -38,7 +38,7 @@ from trimtab.files.store import Location, place_of, written_at
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, read_manifest
-from trimtab.observe.lake.parquet import finished_files, rows_of_folder
+from trimtab.observe.lake.parquet import finished_files, footer_of, rows_of_folder
 from trimtab.observe.lake.writer_lock import WriterLock, hold_writer_lock
 from trimtab_common.documents import one_of
 from trimtab_common.files import in_the_making
@@ -225,6 +225,13 @@ class Lake:
     def has_samples(self) -> bool:
         """True if anything was ever landed on this balancer; told without looking at the files."""
         return any(next(root.glob("date=*"), None) is not None for root in (self.raw, self.joined))
+
+    def newest_samples(self) -> int:
+        """Samples in the newest landed file, which is a tick's where a collector landed it; 0 without one."""
+        days = self.raw_retention_days()
+        files = finished_files(days[-1]) if days else []
+        footer = footer_of(files[-1]) if files else None
+        return 0 if footer is None else footer.rows
 
     def raw_index(self) -> RawIndex:
         """The files of raw samples that count."""

@@ -276,6 +276,25 @@ _COMET: Final = {
     "spark.comet.operator.WriteFilesExec.allowIncompatible": "true",
 }
 
+_OF_STREAM: Final = {
+    # Its queries are the same in every micro-batch: compiled once, they take less than half of the time.
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    # Plans are small and known; planning them again between their stages costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    # What Spark remembers of earlier queries for a page that nobody opens.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.dagGraph.retainedRootRDDs": "5",
+}
+
+_HEAPS: Final = ((20_000, "512m", 1), (150_000, "1200m", 2))
+"""Samples of a tick up to which a stream takes so much heap, and cuts its shuffles in so many parts. A
+partition with three replicas has five samples."""
+_LARGE_HEAP: Final = "3g"
+
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)|$)")
 _SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
@@ -293,7 +312,8 @@ class SessionSettings:
     cores
         Maximum number of cores; 0: all.
     memory
-        Heap of the driver, such as `4g`. Without a cluster it is the heap of all of Spark.
+        Heap of the driver, such as `4g`. Without a cluster it is the heap of all of Spark. Default: `2g`; a
+        stream chooses it by the samples of a tick.
     executor_memory
         Heap of each executor of a cluster; default: Spark's.
     large_job
@@ -312,7 +332,7 @@ class SessionSettings:
 
     master: str | None = None
     cores: Count = 0
-    memory: str = "2g"
+    memory: str | None = None
     executor_memory: str | None = None
     large_job: bool = False
     accelerator: Annotated[str, one_of(AUTO, COMET, "none")] = AUTO
@@ -346,6 +366,25 @@ class SessionSettings:
         if found is None:
             return None
         return int(found[1]) if (found[1] or "*").isdigit() else os.cpu_count() or 1
+
+
+def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
+    """Settings of a session that a stream keeps: heap, parallelism and compiling by the samples of a tick.
+
+    Parameters
+    ----------
+    settings
+        Those of the user, which have precedence; on a cluster they are left as they are.
+    samples
+        Of the newest tick; 0 where there is none yet.
+    """
+    if settings.local_cores is None or settings.large_job:
+        return settings
+    heap, parts = next(((heap, parts) for most, heap, parts in _HEAPS if samples <= most), (_LARGE_HEAP, 0))
+    if not parts:
+        return replace(settings, memory=settings.memory or heap, large_job=True)
+    own = {**_OF_STREAM, "spark.sql.shuffle.partitions": str(min(parts, settings.local_cores))}
+    return replace(settings, memory=settings.memory or heap, conf={**own, **_flat(settings.conf)})
 
 
 def spark_session(
@@ -400,6 +439,8 @@ def spark_session(
     else:
         os.environ.setdefault("PYSPARK_PYTHON", python)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Every thread of a JVM would keep an arena of its own, of which little is used.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     builder = SparkSession.builder.appName("trimtab")
     if chosen.address is not None:
         builder = builder.master(chosen.address)
@@ -519,7 +560,7 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if not _submitted():
-        options["spark.driver.memory"] = settings.memory
+        options["spark.driver.memory"] = settings.memory or "2g"
         java = _FAST_START if fast else "-XX:+UseParallelGC"
         options["spark.driver.extraJavaOptions"] = java + start_options()
     if local:

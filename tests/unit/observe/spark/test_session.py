@@ -25,6 +25,7 @@ from trimtab.observe.spark.session import (
     executors_elsewhere,
     session_options,
     spark_session,
+    stream_settings,
 )
 from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab_common.errors import SettingsError
@@ -79,6 +80,29 @@ def test_shuffles_are_cut_by_the_cores_there_are() -> None:
     assert partitions(cores=5) == 5
     assert partitions(master="spark://one:7077") == 200
     assert partitions(master="spark://one:7077", cores=100) == 300
+
+
+@pytest.mark.parametrize(
+    ("samples", "memory", "is_large", "parts"),
+    [(0, "512m", False, "1"), (10_000, "512m", False, "1"), (100_000, "1200m", False, "2"),
+     (1_670_000, "3g", True, "4")],
+)  # fmt: skip
+def test_a_stream_takes_the_memory_that_its_ticks_need(
+    samples: int, memory: str, is_large: bool, parts: str
+) -> None:
+    """Heap, compiler and shuffles follow the samples of a tick; settings of the user have precedence."""
+    found = stream_settings(SessionSettings(cores=4), samples)
+    assert (found.memory, found.large_job) == (memory, is_large)
+    options = session_options(found)
+    assert options["spark.driver.memory"] == memory
+    assert options["spark.sql.shuffle.partitions"] == parts
+    assert ("TieredStopAtLevel" in options["spark.driver.extraJavaOptions"]) != is_large
+    assert options.get("spark.sql.codegen.wholeStage", "true") == "true"
+    own = SessionSettings(memory="5g", conf={"spark": {"sql": {"shuffle": {"partitions": 7}}}})
+    chosen = session_options(stream_settings(own, samples))
+    assert (chosen["spark.driver.memory"], chosen["spark.sql.shuffle.partitions"]) == ("5g", "7")
+    for untouched in (SessionSettings(master="yarn"), SessionSettings(large_job=True)):
+        assert stream_settings(untouched, samples) == untouched
 
 
 def test_a_cluster_is_no_laptop() -> None:
