@@ -19,7 +19,7 @@ from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.spark.session import store_options
-from trimtab.observe.spark.tables import write_table
+from trimtab.observe.spark.tables import write_gathered, write_table
 from trimtab.observe.steps import step
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
@@ -51,15 +51,17 @@ def prepared(lake: Lake) -> Lake:
 
 
 def at_table(monkeypatch: pytest.MonkeyPatch, table: str, fault: Callable[[], object]) -> None:
-    """Let something happen just before Spark writes a table."""
-    write = write_table
+    """Let something happen just before a table is written, by Spark or from here."""
+    for write in (write_table, write_gathered):
 
-    def after_fault(frame: object, lake: Lake, name: str) -> object:
-        if name == table:
-            fault()
-        return write(frame, lake, name)  # type: ignore[arg-type]
+        def after_fault(
+            rows: object, lake: Lake, name: str, *more: object, write: Callable[..., object] = write
+        ) -> object:
+            if name == table:
+                fault()
+            return write(rows, lake, name, *more)
 
-    monkeypatch.setattr(step, "write_table", after_fault)
+        monkeypatch.setattr(step, write.__name__, after_fault)
 
 
 def told(spark: SparkSession, lake: Lake) -> str:

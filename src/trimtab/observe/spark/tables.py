@@ -208,6 +208,8 @@ class PreparedFrames:
 
     def _link(self, tables: SparkTables, table: str, ranges: Ranges, folder: Path) -> None:
         """Let a folder hold exactly the rows of a table within some ranges."""
+        import pyarrow.parquet
+
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
@@ -221,7 +223,7 @@ class PreparedFrames:
             for low, high in _both(entry, ranges):
                 rows = read_entries(lake.tables, column, (entry,), None, low, high)
                 if rows.num_rows:
-                    write_rows(folder / f"{next(self._numbers)}.parquet", rows)
+                    pyarrow.parquet.write_table(rows, folder / f"{next(self._numbers)}.parquet")
 
 
 def check_found(frame: DataFrame, what: str, folder: Location, wrote: int, found: int) -> None:
