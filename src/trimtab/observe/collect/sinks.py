@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.columns import arrow_schema as columns_schema
 from trimtab.observe.lake.parquet import write_rows
 from trimtab_common.files import sync_folder
 
@@ -106,21 +107,12 @@ class SampleSink(Protocol):
 Columns = Sequence[tuple[str, str]]
 
 
+_KINDS = {"long": "bigint", "ints": "array<int>", "longs": "array<bigint>"}
+
+
 def arrow_schema(columns: Columns) -> pyarrow.Schema:
     """Raw columns as pyarrow types."""
-    import pyarrow as pa
-
-    types = {
-        "string": pa.string(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "int": pa.int32(),
-        "long": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "ints": pa.list_(pa.field("element", pa.int32())),
-        "longs": pa.list_(pa.field("element", pa.int64())),
-    }
-    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
+    return columns_schema(tuple((name, _KINDS.get(kind, kind)) for name, kind in columns))
 
 
 def to_table(
