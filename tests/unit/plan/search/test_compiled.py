@@ -164,3 +164,21 @@ def test_the_oldest_processors_get_code_of_their_own(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compiled, "variant", lambda: "x86-64")
     assert entry(summed.py_func)(np.array([1.0, 2.0])) == 18
     assert [path.suffix for path in (tmp_path / "kernels").iterdir()] == [".x86-64"]
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11) or compiled.variant() != "x86-64-v3",
+    reason="its machine code is compiled",
+)
+def test_the_shipped_machine_code_fits_the_kernels(tmp_path: Path) -> None:
+    """The first plans on a machine load no compiler. After a change of a kernel run `scripts/machine-code`."""
+    program = (
+        "import sys; from trimtab.balancers import BALANCERS, warm_up_planner; "
+        "[warm_up_planner(one) for one in BALANCERS]; print('numba' in sys.modules)"
+    )
+    own = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=own, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False"]
+    assert not (tmp_path / "kernels").exists()
