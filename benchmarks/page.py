@@ -629,7 +629,7 @@ def _serve() -> str:
                 " / ".join(_seconds(one) for one in planning["max_seconds"].values()),
                 f"{found['idle']['mebibytes']:.0f} / {start['service']:.0f} MiB",
                 " + ".join(f"{planning['peak_mebibytes'][one]:.0f}" for one in ("service", "planner"))
-                + " MiB",
+                + f" MiB, together {planning['peak_mebibytes']['all']:.0f}",
                 _percent(found["idle"]["core_share"]),
                 f"{max(found['death']):.1f} s",
             )
@@ -653,8 +653,10 @@ def _serve() -> str:
         "A real process of `trimtab serve` in mode `watch`, on simulated brokers that answer in Kafka's "
         "protocol. The 1,000 brokers hold no partitions; the snapshot in the lake does. Times are medians of "
         "20 requests, sizes those of the answer compressed by gzip. Memory is PSS of the process; a planner "
-        "is a process of its own that ends with its plan. Each peak is that of one process. Idle is over 2 "
-        "minutes. *Death to decision* is from the snapshot that shows the death. Other programs used the "
+        "is a process of its own that ends with its plan. Each peak is that of one process, or of the sum. "
+        f"Idle is over {rows['six']['idle']['seconds']:.0f} s (6 brokers) and "
+        f"{rows['large']['idle']['seconds']:.0f} s. The row of 1,000 brokers is older than kernels without "
+        "numba. *Death to decision* is from the snapshot that shows the death. Other programs used the "
         "machine meanwhile.\n\n"
         + _table(head, body)
         + f'\nWith `observe = "run"`, {stream["brokers"]} brokers, {stream["partitions"]:,} partitions and '

@@ -171,7 +171,7 @@ def test_the_oldest_processors_get_code_of_their_own(tmp_path: Path, monkeypatch
     reason="its machine code is compiled",
 )
 def test_the_shipped_machine_code_fits_the_kernels(tmp_path: Path) -> None:
-    """The first plans on a machine load no compiler. After a change of a kernel run `scripts/machine-code`."""
+    """First plans load no compiler; after a change of a kernel run `scripts/machine-code`."""
     program = (
         "import sys; from trimtab.balancers import BALANCERS, warm_up_planner; "
         "[warm_up_planner(one) for one in BALANCERS]; print('numba' in sys.modules)"
