@@ -173,16 +173,13 @@ class Instance:
 class ServedHours:
     """One seed: cluster, lake, instances, faults, people and the record of all that the service did."""
 
-    def __init__(self, seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, seed: int, folder: Path, patch: pytest.MonkeyPatch, policy: Policy | None = None
+    ) -> None:
         self.seed, self.folder = seed, folder
         self.rng = random.Random(seed)
         self.threads = VirtualThreads(BEGAN_AT, self.look)
-        policy = random_policy(self.rng)
-        self.policy = replace(
-            policy,
-            drift=replace(policy.drift, load="recent", hold_seconds=self.rng.choice([3600.0, 4 * 3600.0])),
-            budget=replace(policy.budget, max_bytes=self.rng.choice([None, 4_000_000_000])),
-        )
+        self.policy = self._drawn_policy() if policy is None else policy
         self.settings = folder / "trimtab.toml"
         self.settings.write_text(settings_text(self.policy, self.rng), encoding="utf-8")
         self.lake = folder / "lake"
@@ -196,6 +193,8 @@ class ServedHours:
         for name, first in (("archive-1", 0), ("archive-2", 3)):
             self.cluster.controller.create_topic(name, {0: self._list(first)}, ARCHIVE_BYTES)
             self.loads[name] = LOAD
+        self.active: set[int] = set(self.cluster.brokers)
+        self.changed_at: dict[int, float] = {}
         self.record = ServiceRecord(lambda: self.threads.now, self._checked_policy(), POLL_SECONDS)
         self.record.receivers = tuple(map(receiver_name, RECEIVERS))
         self.counts: Counter[str] = Counter()
@@ -213,6 +212,14 @@ class ServedHours:
         self._history_read = 0
         self._tokens = 0
         self._patch(patch)
+
+    def _drawn_policy(self) -> Policy:
+        policy = random_policy(self.rng)
+        return replace(
+            policy,
+            drift=replace(policy.drift, load="recent", hold_seconds=self.rng.choice([3600.0, 4 * 3600.0])),
+            budget=replace(policy.budget, max_bytes=self.rng.choice([None, 4_000_000_000])),
+        )
 
     def _checked_policy(self) -> Any:
         return SimpleNamespace(
@@ -346,7 +353,11 @@ class ServedHours:
 
     def sync(self) -> None:
         """Let the cluster's time pass up to now."""
-        self.cluster.advance(max(0.0, self.threads.now - BEGAN_AT - self.cluster.now))
+        before = BEGAN_AT + self.cluster.now
+        self.cluster.advance(max(0.0, self.threads.now - before))
+        active = {name for name, one in self.cluster.brokers.items() if one.active}
+        self.changed_at |= dict.fromkeys(active ^ self.active, before)
+        self.active = active
 
     def look(self) -> None:
         """After each turn of a thread: what it has done to the cluster."""
@@ -451,7 +462,7 @@ class ServedHours:
         held = Counter(b for one in self.cluster.partitions.values() for b in one.settled_replicas)
         lost = frozenset(b for b, one in self.cluster.brokers.items() if not one.active and held[b])
         racks = {b: one.rack for b, one in self.cluster.brokers.items() if one.active or held[b]}
-        self.record.publish(Published(now, now, coverage, lost, racks))
+        self.record.publish(Published(now, now, coverage, lost, racks, dict(self.changed_at)))
 
     # ------------------------------------------------------------ faults
 
@@ -472,12 +483,7 @@ class ServedHours:
             for place, name in enumerate(alive):
                 self.threads.at(now + place * 480, partial(self._lose, [name], 120.0))
         if draw() < 0.0005 and len(self.cluster.brokers) < BROKERS + 2:
-            number = len(self.cluster.brokers) + 1
-            dirs = {path: SimulatedLogDir(path, 5e9) for path in ("/d0", "/d1")}
-            self._fault(f"broker-added {number}")
-            self.cluster.add_broker(
-                SimulatedBroker(number, f"h{number}", f"r{(number - 1) % 3 + 1}", dirs, 5e6)
-            )
+            self._fault(f"broker-added {self.add_broker()}")
         if draw() < 0.002:
             self._fault("controller-away")
             self.cluster.restart_controller(rng.uniform(5, 120))
@@ -507,6 +513,13 @@ class ServedHours:
             fails = self.receiver_fails.get(receiver_name(target), False)
             if draw() < (0.02 if fails else 0.004):
                 self.receiver_fails[receiver_name(target)] = not fails
+
+    def add_broker(self) -> int:
+        """Add an empty broker; returns its number."""
+        number = len(self.cluster.brokers) + 1
+        dirs = {path: SimulatedLogDir(path, 5e9) for path in ("/d0", "/d1")}
+        self.cluster.add_broker(SimulatedBroker(number, f"h{number}", f"r{(number - 1) % 3 + 1}", dirs, 5e6))
+        return number
 
     def _faults_of_instances(self) -> None:
         rng, now = self.rng, self.threads.now
@@ -766,8 +779,59 @@ class _Faults(logging.Handler):
                 self.found.append(logging.Formatter().formatException(record.exc_info))  # type: ignore[arg-type]
 
 
-def play(seed: int, hours: float, days: float, quiet_days: float, folder: Path) -> ServedHours:
-    """Play a seed: hours with faults, days without, and days on a balanced cluster.
+class DirectedHours(ServedHours):
+    """Hours without faults and persons but those that a test orders; two of the brokers are empty."""
+
+    def __init__(self, seed: int, folder: Path, patch: pytest.MonkeyPatch, policy: Policy | None) -> None:
+        super().__init__(seed, folder, patch, policy)
+        self.add_broker()
+        self.add_broker()
+
+    def _faults(self) -> None:
+        pass
+
+    def _people(self) -> None:
+        pass
+
+    def apply_plan(self) -> None:
+        """A person asks for a plan that evens out the load, and applies it."""
+
+        def run(service: Service) -> None:
+            digest = service.make_plan("sim", "replicas", {"load": "recent"}, "operator").digest
+            self.record.approvals.add(digest)
+            service.apply_plan(digest, "operator")
+
+        self.order("apply", run)
+
+    def order(self, name: str, call: Callable[[Service], object]) -> None:
+        """A call of a person to the deciding instance."""
+        leader = self.leader()
+        assert leader is not None, "no instance decides"
+        leader.do(name, call)
+
+    def pass_until(self, is_reached: Callable[[], bool], hours: float = 4.0) -> None:
+        """Let time pass until something is so, and fail where it does not come."""
+        end = self.threads.now + hours * 3600
+        while not is_reached():
+            if self.threads.now > end:
+                self.record.fail(f"it has not come within {hours:g} h")
+            self.tick()
+
+    def has_begun(self) -> bool:
+        """Whether an execution copies data."""
+        return any(one.reassigning for one in self.cluster.partitions.values())
+
+    def statuses(self) -> list[str]:
+        """The status of each execution, in order."""
+        return [one.status for one in self.record.executions.values()]
+
+
+H = TypeVar("H", bound=ServedHours)
+
+
+@contextmanager
+def served(kind: type[H], seed: int, folder: Path, policy: Policy | None = None) -> Iterator[H]:
+    """A service in virtual time.
 
     Raises
     ------
@@ -779,17 +843,30 @@ def play(seed: int, hours: float, days: float, quiet_days: float, folder: Path) 
         patch.setattr(log, "propagate", False)
         patch.setattr(log, "handlers", [faults])
         patch.setattr(log, "level", logging.ERROR)
-        served = ServedHours(seed, folder, patch)
+        hours = kind(seed, folder, patch, policy)
         try:
-            served.play(hours)
-            served.calm_down(days, quiet_days)
+            hours.play(0.0)
+            yield hours
         except Exception as error:
             raise Violation(f"seed {seed}: {error}") from error
         finally:
-            served.close()
+            hours.close()
     if faults.found:
         raise Violation(f"seed {seed}: the service logs errors\n" + "\n".join(faults.found[:6]))
-    return served
+
+
+def play(seed: int, hours: float, days: float, quiet_days: float, folder: Path) -> ServedHours:
+    """Play a seed: hours with faults, days without, and days on a balanced cluster.
+
+    Raises
+    ------
+    Violation
+        If an invariant is broken; the text has the seed and what happened before.
+    """
+    with served(ServedHours, seed, folder) as found:
+        found.play(hours)
+        found.calm_down(days, quiet_days)
+    return found
 
 
 def settings_text(policy: Policy, rng: random.Random) -> str:

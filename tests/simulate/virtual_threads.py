@@ -19,8 +19,11 @@ from typing import Any
 
 from trimtab.files.machine import Runtime
 
-BLOCKED_SECONDS = 120.0
-"""Real time after which a thread that does not wait in virtual time is taken for a deadlock."""
+BLOCKED_SECONDS = 600.0
+"""Real time after which a thread that does not wait in virtual time is taken for a deadlock.
+
+Compiling its kernels takes minutes on a busy machine.
+"""
 
 
 class Killed(BaseException):

@@ -250,6 +250,27 @@ def prepare(
         return _refused(error)
 
 
+def changes_since(plan: AnyPlan, context: ExecutionContext) -> tuple[str, ...]:
+    """How the current cluster differs from what a plan needs; empty also where the cluster does not answer.
+
+    A service asks this with each snapshot while a plan is on offer: it is `prepare` without the forecast of
+    the execution, which takes most of its time.
+    """
+    balancer = balancer_named(plan.balancer, "the plan's balancer")
+    try:
+        with _opened(plan, context) as (store, port):
+            settings = execution_settings(context.settings, balancer)
+            free = partial(
+                store.require_free_lease, port, settings=settings, print_progress=context.print_progress
+            )
+            compare_with_cluster(balancer.executor(), port, plan, rebase=False, refuse_if_taken=free)
+    except PlanChangedError as error:
+        return error.differences
+    except (ActError, ConnectError):
+        pass
+    return ()
+
+
 def apply(
     plan: AnyPlan,
     context: ExecutionContext,

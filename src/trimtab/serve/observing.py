@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +15,6 @@ import numpy as np
 from trimtab.balancers import Balancer
 from trimtab.balancers.clusters import Cluster
 from trimtab.decide.events import Observed
-from trimtab.executions import PreparedExecution, Refused
 from trimtab.files.store import Location
 from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.observe.lake.lake import Lake
@@ -202,10 +202,7 @@ def with_online_brokers(event: Observed, online: frozenset[str]) -> Observed:
     return replace(event, brokers=brokers, changed_brokers=changed)
 
 
-def conflict_text(prepared: PreparedExecution | Refused) -> str:
-    """How the cluster differs from what a plan needs; empty where the plan still fits."""
-    if isinstance(prepared, Refused) and prepared.kind == "changed":
-        reasons = prepared.reasons
-        more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-        return "; ".join(reasons[:3]) + more
-    return ""
+def conflict_text(differences: Sequence[str]) -> str:
+    """How the cluster differs from what a plan needs, in short; empty where the plan still fits."""
+    more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
+    return "; ".join(differences[:3]) + more

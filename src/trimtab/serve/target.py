@@ -144,6 +144,7 @@ class Target:
         self._term = 0
         self._runs = context.runtime.lock()
         self._asks_again_at = 0.0
+        self._offered: tuple[str, AnyPlan] | None = None
 
     # ------------------------------------------------------------ leadership
 
@@ -327,8 +328,10 @@ class Target:
         work = self._state.work
         if work is None or work.stage is not Stage.PROPOSED or work.plan is None:
             return ""
-        content = self._context.journal.plan_content(work.plan.digest)
-        return conflict_text(executions.prepare(self._plan(content), self._executions()))
+        digest = work.plan.digest
+        if self._offered is None or self._offered[0] != digest:
+            self._offered = digest, self._plan(self._context.journal.plan_content(digest))
+        return conflict_text(executions.changes_since(self._offered[1], self._executions()))
 
     # ------------------------------------------------------------ plans
 

@@ -23,7 +23,7 @@ from trimtab.files.replicated import unpacked
 from trimtab.model.policy import Mode, Policy, Trigger
 from trimtab.serve.documents import DecisionRecord, PlanRecord
 
-GRACE_SECONDS = 45.0
+GRACE_SECONDS = 20.0
 """Time in which a running execution notices that it must begin nothing more."""
 FINAL = ("stopped", "finished", "incomplete", "cancelled")
 WITH_FIGURES = ("make_plan", "propose", "execute", "measure", "measured", "resume")
@@ -39,6 +39,8 @@ class Published:
     coverage: float
     lost: frozenset[int]
     racks: dict[int, str | None]
+    since: dict[int, float] = field(default_factory=dict)
+    """When each broker was lost or came back last, which the service may know before a snapshot comes."""
 
     @property
     def is_outage(self) -> bool:
@@ -73,6 +75,8 @@ class ServiceRecord:
         Virtual time.
     poll_seconds
         Time after which a published snapshot has been read.
+    lost_since, back_since
+        When a broker was lost or came back, and when a snapshot showed it.
     paused_since, foreign_since
         When the last pause began that has not ended, and the oldest reassignment of others; None for none.
     approvals
@@ -94,8 +98,8 @@ class ServiceRecord:
     leading_since: float = math.inf
     heartbeat_at: dict[VirtualProcess, float] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
-    lost_since: dict[int, float] = field(default_factory=dict)
-    back_since: dict[int, float] = field(default_factory=dict)
+    lost_since: dict[int, tuple[float, float]] = field(default_factory=dict)
+    back_since: dict[int, tuple[float, float]] = field(default_factory=dict)
     decisions: list[DecisionRecord] = field(default_factory=list)
     plans: dict[str, PlanRecord] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
@@ -277,12 +281,12 @@ class ServiceRecord:
             self.fail(f"outage: {verb} with brokers {sorted(seen[-1].lost)} lost")
         if self.foreign_since is not None and all(self.foreign_since < one.at for one in seen):
             self.fail(f"foreign: {verb} while others reassign since {self.foreign_since:.0f}")
-        for broker, at in self.lost_since.items():
-            was_seen = self.leading_since < at and now > at + self.poll_seconds + 1
+        for broker, (at, shown_at) in self.lost_since.items():
+            was_seen = self.leading_since < at and now > shown_at + self.poll_seconds + 1
             if was_seen and now < at + policy.broker_lost.after_seconds:
                 self.fail(f"restart: {verb} {now - at:.0f} s after the loss of broker {broker}")
-        for broker, at in self.back_since.items():
-            was_seen = self.leading_since < at and now > at + self.poll_seconds + 1
+        for broker, (at, shown_at) in self.back_since.items():
+            was_seen = self.leading_since < at and now > shown_at + self.poll_seconds + 1
             if was_seen and now < at + policy.restart_quiet_seconds:
                 self.fail(f"restart: {verb} {now - at:.0f} s after the return of broker {broker}")
 
@@ -377,10 +381,11 @@ class ServiceRecord:
         """A snapshot was published."""
         self.published = [*self.published[-9:], one]
         for broker in one.racks:
+            times = one.since.get(broker, one.at), one.at
             if broker in one.lost:
-                self.lost_since.setdefault(broker, one.at)
+                self.lost_since.setdefault(broker, times)
             elif self.lost_since.pop(broker, None) is not None:
-                self.back_since[broker] = one.at
+                self.back_since[broker] = times
         self.back_since = {b: at for b, at in self.back_since.items() if b not in self.lost_since}
 
     def look(self, led_since: float) -> None:
