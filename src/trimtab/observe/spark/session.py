@@ -294,6 +294,8 @@ _HEAPS: Final = ((20_000, "512m", 1), (150_000, "1200m", 2))
 """Samples of a tick up to which a stream takes so much heap, and cuts its shuffles in so many parts. A
 partition with three replicas has five samples."""
 _LARGE_HEAP: Final = "3g"
+_UNKNOWN_HEAP: Final = "2g"
+"""Of a stream whose lake has no samples yet, or that reads a topic: its ticks may be large."""
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)|$)")
 _SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
@@ -376,11 +378,13 @@ def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
     settings
         Those of the user, which have precedence; on a cluster they are left as they are.
     samples
-        Of the newest tick; 0 where there is none yet.
+        Of the newest tick; 0 where it is not known.
     """
     if settings.local_cores is None or settings.large_job:
         return settings
     heap, parts = next(((heap, parts) for most, heap, parts in _HEAPS if samples <= most), (_LARGE_HEAP, 0))
+    if not samples:
+        heap = _UNKNOWN_HEAP
     if not parts:
         return replace(settings, memory=settings.memory or heap, large_job=True)
     own = {**_OF_STREAM, "spark.sql.shuffle.partitions": str(min(parts, settings.local_cores))}

@@ -84,7 +84,7 @@ def test_shuffles_are_cut_by_the_cores_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("samples", "memory", "is_large", "parts"),
-    [(0, "512m", False, "1"), (10_000, "512m", False, "1"), (100_000, "1200m", False, "2"),
+    [(0, "2g", False, "1"), (10_000, "512m", False, "1"), (100_000, "1200m", False, "2"),
      (1_670_000, "3g", True, "4")],
 )  # fmt: skip
 def test_a_stream_takes_the_memory_that_its_ticks_need(
