@@ -322,8 +322,8 @@ class SessionSettings:
         True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
     accelerator
         Native execution of queries by Apache DataFusion Comet. `comet`: always; `none`: never; `auto`: for a
-        large job, if Comet has a build for the installed Spark and it can be downloaded (99 MB, once). Not
-        with `spark-submit` or Spark Connect, which have started Spark already.
+        large job on one machine, if Comet has a build for the installed Spark and it can be downloaded (99
+        MB, once). Not with `spark-submit` or Spark Connect, which have started Spark already.
     off_heap_memory
         Memory of Comet outside the heap, of the driver and of each executor.
     packages
@@ -488,7 +488,8 @@ def comet_jars(settings: SessionSettings, print_progress: ProgressCallback = ign
         If `comet` is chosen and cannot be downloaded.
     """
     chosen = settings.accelerator
-    is_large = settings.large_job or settings.local_cores is None
+    # Executors elsewhere load Comet from their own class path only, where nobody may have put it.
+    is_large = settings.large_job and settings.local_cores is not None
     if chosen == "none" or (chosen == AUTO and (_submitted() or not is_large)):
         return []
     if _submitted():
@@ -522,12 +523,12 @@ def session_options(
     `comet` are the jars of the accelerator.
     """
     conf = _flat(settings.conf)
-    options = _start_options(settings, scratch, [*jars, *comet]) | _query_options(settings)
+    options = _start_options(settings, scratch, jars) | _query_options(settings)
     if comet:
         options |= _COMET | {"spark.memory.offHeap.size": settings.off_heap_memory}
-        # Comet's classes must be those of Spark's own class loader; executors load it from `spark.jars`.
-        own = "spark.driver.extraClassPath"
-        options[own] = conf[own] = ":".join(filter(None, (*map(str, comet), conf.get(own))))
+        # Comet has classes in Spark's packages, which `spark.jars` would put into another class loader.
+        for own in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):
+            options[own] = conf[own] = ":".join(filter(None, (*map(str, comet), conf.get(own))))
     return {**options, **conf}
 
 

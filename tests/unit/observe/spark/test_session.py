@@ -123,7 +123,8 @@ def test_comet_runs_large_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert comet_jars(SessionSettings()) == []
     assert comet_jars(SessionSettings(accelerator="comet")) == [jar]
     assert comet_jars(SessionSettings(large_job=True)) == [jar]
-    assert comet_jars(SessionSettings(master="spark://one:7077")) == [jar]
+    assert comet_jars(SessionSettings(master="spark://one:7077")) == []
+    assert comet_jars(SessionSettings(master="spark://one:7077", accelerator="comet")) == [jar]
     assert comet_jars(SessionSettings(large_job=True, accelerator="none")) == []
     found.clear()
     assert comet_jars(SessionSettings(large_job=True)) == []
@@ -154,7 +155,8 @@ def test_comet_is_added_to_the_class_path_of_the_settings() -> None:
     given = SessionSettings(conf={"spark.driver.extraClassPath": "mine.jar"}, off_heap_memory="3g")
     options = session_options(given, jars=[Path("s3.jar")], comet=[Path("comet.jar")])
     assert options["spark.driver.extraClassPath"] == "comet.jar:mine.jar"
-    assert options["spark.jars"] == "s3.jar,comet.jar"
+    assert options["spark.executor.extraClassPath"] == "comet.jar"
+    assert options["spark.jars"] == "s3.jar"
     assert options["spark.memory.offHeap.size"] == "3g"
     assert "spark.plugins" not in session_options(given)
 
