@@ -103,7 +103,7 @@ def test_batch_and_stream_with_comet_equal_plain_spark(plain: Lake, tmp_path: Pa
 def test_a_cluster_with_comet_reads_and_writes_an_object_store(
     plain: Lake, tmp_path: Path, s3: ObjectStore
 ) -> None:
-    """Executors of a standalone cluster load Comet from the driver, and share nothing but the store."""
+    """Executors of a standalone cluster load Comet from their class path, and share nothing but the store."""
     address = f"{s3.bucket()}/lake"
     lake = Lake(place_of(address), REPLICAS)
     for path in Path(str(plain.raw)).rglob("*.parquet"):
