@@ -35,7 +35,6 @@ from demos.replicas import balance_kafka  # noqa: E402
 from demos.run import DemoInterrupted, orderly  # noqa: E402
 from demos.sampling import SampledSandbox as World  # noqa: E402
 from demos.turn import DemoPipeline  # noqa: E402
-from demos.warm_up import warm_up_replicas  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
 from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
@@ -51,6 +50,7 @@ from trimtab.model.replicas.settings import (  # noqa: E402
 from trimtab.model.replicas.snapshot import ReplicasSnapshot  # noqa: E402
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings  # noqa: E402
 from trimtab.plan.replicas import trim  # noqa: E402
+from trimtab.plan.replicas.trim import warm_up  # noqa: E402
 from trimtab.systems.kafka.client import admin_client  # noqa: E402
 from trimtab.systems.kafka.port import KafkaAdminPort  # noqa: E402
 from trimtab_common.files import write_atomically  # noqa: E402
@@ -150,7 +150,7 @@ def measure() -> dict[str, Any]:
         try:
             with processor.running():
                 begun = time.monotonic()
-                warm_up_replicas()
+                warm_up()
                 pile_up(world, placement, draw)
                 while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                     time.sleep(0.2)

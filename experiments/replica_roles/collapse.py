@@ -33,7 +33,6 @@ from demos.run import DemoInterrupted, orderly
 from demos.sampling import MeasuredPeriod
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
-from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka import KafkaSandbox
@@ -41,6 +40,7 @@ from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.trim import warm_up
 from trimtab.report.replicas.renderer import spent
 from trimtab.systems.kafka.client import admin_client
 from trimtab_common.files import write_atomically
@@ -155,7 +155,7 @@ def measure(balanced: bool) -> dict[str, Any]:
         pipeline = DemoPipeline(scratch(world), PIPELINE)
         try:
             begun = time.monotonic()
-            warm_up_replicas()
+            warm_up()
             while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                 world.load.require_running()
                 time.sleep(0.2)

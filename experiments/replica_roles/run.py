@@ -34,7 +34,6 @@ from demos.run import DemoInterrupted, orderly
 from demos.sampling import MeasuredPeriod
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
-from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
@@ -52,6 +51,7 @@ from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
+from trimtab.plan.replicas.trim import warm_up
 from trimtab.report.replicas.renderer import spent
 from trimtab_common.errors import TrimtabError
 from trimtab_common.files import write_atomically
@@ -211,7 +211,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
         try:
             with processor.running():
                 begun = time.monotonic()
-                warm_up_replicas()
+                warm_up()
                 while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                     world.load.require_running()
                     time.sleep(0.2)

@@ -27,7 +27,6 @@ from demos.replicas import balance_kafka
 from demos.run import DemoInterrupted, orderly
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
-from demos.warm_up import warm_up_replicas
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, read_placement
@@ -35,6 +34,7 @@ from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, re
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.trim import warm_up
 from trimtab.report.replicas.renderer import spent
 from trimtab_common.files import write_atomically
 
@@ -177,7 +177,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
         try:
             with processor.running():
                 begun = time.monotonic()
-                warm_up_replicas()
+                warm_up()
                 while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                     time.sleep(0.2)
                 facts = scenario.upset(world, pipeline)
