@@ -41,6 +41,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
 def test_no_invariant_breaks_in_hours_of_the_whole_service(seed: int, folder: Path) -> None:
     """Everything fails now and then; afterwards a balanced cluster is left alone."""

@@ -20,7 +20,7 @@ from trimtab.balancers import Balancer
 from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.systems import spark_settings
 from trimtab.decide.events import Effect as Effect
-from trimtab.decide.loads import PlacementLoad, effect_of
+from trimtab.decide.loads import WORSE_BY, PlacementLoad, effect_of
 from trimtab.executions import (
     AnyPlan,
     AnyReceipt,
@@ -78,12 +78,23 @@ class Measurement:
         """The effect; trust one that is not `worse` only where `is_comparable` holds.
 
         Samples from before the execution can be as wrong as the plan that was made of them. The load of now
-        is not: an execution that made it less even is worse, whatever was measured before.
+        is not: an execution that made it less even is worse, whatever was measured before. By samples a
+        resource is worse from `WORSE_BY` on, since loads change by themselves.
         """
+        now = None if self.counterfactual is None else self.counterfactual[0]
         verdict = self.comparison.outcome
-        if self.counterfactual is not None and self.counterfactual[0] is Effect.WORSE:
+        if now is Effect.WORSE or any(map(self._is_much_worse, verdict.worse)):
             return Effect.WORSE
-        return Effect.WORSE if verdict.worse else Effect.HELPED if verdict.improved else Effect.NOTHING
+        helped = now is Effect.HELPED or (verdict.improved and not verdict.worse)
+        return Effect.HELPED if helped else Effect.NOTHING
+
+    def _is_much_worse(self, resource: str) -> bool:
+        before, after = self.comparison.before.means(), self.comparison.after.means()
+        rises = (
+            after.worst_deviation[resource] - before.worst_deviation[resource],
+            after.peak_usage.get(resource, 0.0) - before.peak_usage.get(resource, 0.0),
+        )
+        return self.is_comparable and max(rises) > WORSE_BY
 
     @property
     def is_comparable(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from support.measured import from_imbalances
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
+from trimtab.decide.events import Effect
+from trimtab.executions.measuring import Measurement
 from trimtab.model.load import imbalance
 from trimtab.report.comparison import MeasurementComparison, MeasurementGoals
 from trimtab.report.measured import MeasuredLoad
@@ -53,7 +56,7 @@ def measured(first: float, second: float) -> MeasuredLoad:
     """Two brokers whose processors have these loads of 10 cores; the network is even."""
     loads = np.array([[first, 5.0], [second, 5.0]])
     one = imbalance(loads, np.full((2, 2), 10.0), np.ones(2, dtype=np.bool_), ("cpu", "network_in"))
-    return from_imbalances((1, 2), ("", ""), [one])
+    return replace(from_imbalances((1, 2), ("", ""), [one]), load=loads[None])
 
 
 @pytest.mark.parametrize(
@@ -73,3 +76,27 @@ def test_the_text_of_an_effect_has_figures(
     comparison = MeasurementComparison(*loads, loads[1].means(), goals, ())
     found: Any = SimpleNamespace(comparison=comparison, counterfactual=None)
     assert _effect_text(found) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "effect"),
+    [
+        ((6.6, 5.4), (6.8, 5.2), None, Effect.NOTHING),  # 10 % and 13.3 % above the mean of 6
+        ((6.6, 5.4), (7.0, 5.0), None, Effect.WORSE),  # 10 % and 16.7 %
+        ((6.6, 5.4), (6.8, 5.2), Effect.HELPED, Effect.HELPED),
+        ((9.0, 3.0), (6.3, 5.7), Effect.NOTHING, Effect.HELPED),
+        ((9.0, 3.0), (6.3, 5.7), Effect.WORSE, Effect.WORSE),
+        ((6.6, 5.4), (14.0, 6.0), None, Effect.NOTHING),  # another load: 20 instead of 12 cores
+        ((6.6, 5.4), (14.0, 6.0), Effect.WORSE, Effect.WORSE),
+    ],
+)
+def test_an_effect_is_worse_by_more_than_five_points(
+    before: tuple[float, float], after: tuple[float, float], now: Effect | None, effect: Effect
+) -> None:
+    """Of a deviation or a peak by samples under the same load, or by the load of now without the moves."""
+    goals = MeasurementGoals({"cpu": 0.95, "network_in": 0.95}, {"cpu": 0.05, "network_in": 0.05}, 2)
+    loads = measured(*before), measured(*after)
+    comparison = MeasurementComparison(*loads, loads[1].means(), goals, ())
+    counterfactual = None if now is None else (now, "")
+    unused: Any = None
+    assert Measurement(unused, unused, unused, comparison, counterfactual).effect is effect

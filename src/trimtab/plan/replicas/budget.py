@@ -13,7 +13,8 @@ own size; an exchange of two replicas of nearly the same load gains almost nothi
 
 `min_gain_per_copy` is the least gain. The default is 0.2: the width of the band of ε, from its upper edge to
 its lower one. The price does not apply to a plan that brings every broker within ε. In other plans, also if
-rules prevent ε, each copy is evaluated, alone and with the copy in exchange, and then the whole plan. The
+rules prevent ε, each copy is evaluated, alone and with the copy in exchange, and then the whole plan. Leader
+transfers that were chosen for copies left out, and that make the load less even without them, go too. The
 price does not apply to θ: no copy is left out that keeps a broker below it.
 
 The gain of a copy depends on the other copies. So the price is applied again after copies were left out
@@ -259,6 +260,7 @@ def worthwhile(
             pruning.leave_out_until(2 * least * paid - gain)
     if not pruning.saved:
         return placement, earlier
+    pruning.leave_out_leaders()
     return Placement(pruning.place, pruning.lead), _pruned_problem(pruning, total, earlier)
 
 
@@ -377,6 +379,21 @@ class _PrunedPlacement:
             if excess - 2 * self.minimum * self.saved + self.lost <= 0.0:
                 return
             self._try([p], np.inf)
+
+    def leave_out_leaders(self) -> None:
+        """Revert what makes the load less even without the copies left out: leaders, or all that remains."""
+        copied = self.left
+        moved = (self.place == self.lawful.place).all(axis=1) & (self.lead != self.lawful.lead)
+        leaders = np.flatnonzero(moved & (self.lawful.lead >= 0) & ~self.problem.needed).tolist()
+        self.left = copied | set(leaders)
+        for _ in range(PRUNE_PASSES):
+            before = len(self.left)
+            for _, p in sorted((self._rise(self._after([p])), p) for p in leaders):
+                self._try([p], 0.0)
+            if len(self.left) == before:
+                break
+        for rows in (self.left - copied, self.left):
+            self._try(sorted(rows), 0.0)
 
     def _dearest(self) -> list[int]:
         worth = [(self._rise(self._after([p])) / self.share[p], p) for p in self.left]
