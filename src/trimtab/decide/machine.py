@@ -536,6 +536,7 @@ class _Turn:
         observed = state.observed
         found = {one.trigger: one for one in conditions(state, self.policy, now)}
         if observed is not None and observed.conflict:
+            self._set(observed=replace(observed, conflict=""))  # it is of this plan, not of the next
             self._withdraw(work, f"the cluster has changed: {observed.conflict}")
         elif now >= ends:
             self._withdraw(work, f"not approved within {duration_text(now - work.since)}")

@@ -440,6 +440,18 @@ def test_brokers_of_an_older_snapshot_are_ignored() -> None:
     assert service.state.lost_since == {}
 
 
+def test_a_conflict_is_of_one_plan() -> None:
+    """The next plan, made from the snapshot that showed the conflict, is not withdrawn by the same words."""
+    service = Service(Policy(drift=Drift(Mode.ASK)))
+    service.observe(deviation=0.31, times=100)
+    service.send(PlanMade(PLAN))
+    service.observe(deviation=0.31, conflict="live-0 has moved to brokers 1, 2")
+    service.one(Withdraw)
+    service.one(MakePlan)
+    service.send(PlanMade(replace(PLAN, digest="e" * 64)))
+    assert [type(one) for one in service.decisions] == [Propose, Notify, Wait]
+
+
 def test_a_request_that_waits_a_day_is_refused() -> None:
     """A plan for a wish of yesterday is a surprise."""
     service = Service(Policy())
