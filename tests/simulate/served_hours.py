@@ -830,6 +830,17 @@ H = TypeVar("H", bound=ServedHours)
 
 
 @contextmanager
+def _level(log: logging.Logger, level: int) -> Iterator[None]:
+    """A level for some time; loggers below it remember theirs until `setLevel` is called."""
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+@contextmanager
 def served(kind: type[H], seed: int, folder: Path, policy: Policy | None = None) -> Iterator[H]:
     """A service in virtual time.
 
@@ -839,10 +850,9 @@ def served(kind: type[H], seed: int, folder: Path, policy: Policy | None = None)
         If an invariant is broken; the text has the seed and what happened before.
     """
     log, faults = logging.getLogger("trimtab.serve"), _Faults()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, _level(log, logging.ERROR):
         patch.setattr(log, "propagate", False)
         patch.setattr(log, "handlers", [faults])
-        patch.setattr(log, "level", logging.ERROR)
         hours = kind(seed, folder, patch, policy)
         try:
             hours.play(0.0)
