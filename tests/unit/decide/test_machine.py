@@ -440,6 +440,17 @@ def test_brokers_of_an_older_snapshot_are_ignored() -> None:
     assert service.state.lost_since == {}
 
 
+def test_requests_precede_unapproved_healings() -> None:
+    """One is withdrawn for the other, and the other is planned next: not the first again."""
+    service = Service(replace(ACT, broker_lost=BrokerLost(Mode.ASK)))
+    service.observe()
+    service.observe(lost="2", times=10)
+    service.send(PlanMade(PLAN))
+    service.send(PlanRequested("ada"))
+    assert "request comes first" in service.one(Withdraw).reason
+    assert service.one(MakePlan).trigger is Trigger.REQUEST
+
+
 def test_a_conflict_is_of_one_plan() -> None:
     """The next plan, made from the snapshot that showed the conflict, is not withdrawn by the same words."""
     service = Service(Policy(drift=Drift(Mode.ASK)))
