@@ -55,12 +55,17 @@ class Obstacle(NamedTuple):
 
 
 def conditions(state: State, policy: Policy, now: float) -> Iterator[Condition]:
-    """All conditions that hold, in order of precedence; some of them fire later."""
+    """All conditions that hold, in order of precedence; some of them fire later.
+
+    What a person has asked for comes before what does not act by itself.
+    """
+    urgent = [one for one in (_broker_lost(state, policy), _hard_limit(state, policy, now)) if one]
+    asks = [one for one in urgent if state.requests and mode(state, policy, one.trigger) is not Mode.ACT]
     for found in (
         _undo(state, now),
-        _broker_lost(state, policy),
-        _hard_limit(state, policy, now),
+        *(one for one in urgent if one not in asks),
         _request(state, now),
+        *asks,
         _broker_added(state, policy),
         _drift(state, policy),
     ):

@@ -587,16 +587,7 @@ class _Turn:
         """Order a plan for the first trigger that fires and may; else what is waited for."""
         state, policy, now = self.state, self.policy, self.now
         waits: list[Obstacle] = []
-        found = list(conditions(state, policy, now))
-        # As in `_supersedes`: a request comes before triggers that do not act by themselves.
-        asks = [one for one in found if one.trigger is not Trigger.UNDO and self._asks(one)]
-        at = [one.trigger for one in found].index(Trigger.REQUEST) if state.requests else 0
-        found = [one for one in found[:at] if one not in asks] + [
-            *found[at : at + 1],
-            *(one for one in found[:at] if one in asks),
-            *found[at + 1 :],
-        ]
-        for one in found:
+        for one in conditions(state, policy, now):
             if mode(state, policy, one.trigger) is Mode.OBSERVE:
                 waits.append(Obstacle(f"{one.reason}; {one.trigger.value} is in mode observe", inf, ""))
                 continue
@@ -622,9 +613,6 @@ class _Turn:
         if observed.worst_deviation > begin or observed.broken_limits:
             return f"the next snapshot is waited for; {deviation}"
         return f"balanced: {deviation}"
-
-    def _asks(self, condition: Condition) -> bool:
-        return mode(self.state, self.policy, condition.trigger) is not Mode.ACT
 
     def _order_plan(self, condition: Condition) -> None:
         settings = (*condition.settings, *remaining(self.state, self.policy, self.now))
