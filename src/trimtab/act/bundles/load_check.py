@@ -29,7 +29,7 @@ from trimtab.act.execution import state as execution
 from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundleRange, BundlesSnapshot, parse_bundle
-from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
+from trimtab.model.load import FloatArray, IntArray, resource_name
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class BundleLoadCheck:
         }
         gone = unneeded_targets(
             served,
-            view.violated(self._goals),
-            lambda without: view.after(pending, without).violated(self._goals),
+            view.violations(self._goals),
+            lambda without: view.after(pending, without).violations(self._goals),
             order=lambda bundle: (-sum(one.step.sessions for one in steps[bundle]), bundle),
         )
         told = {}
@@ -287,11 +287,11 @@ class BundleLoadView:
         views = range(len(self.snapshot.views))
         return np.asarray(np.max([self.snapshot.imbalance(self.owner, view).usage for view in views], axis=0))
 
-    def violated(self, goals: LoadGoals) -> BoolArray:
-        """Shape (2, brokers, resources): whether θ or ε is broken in any view."""
+    def violations(self, goals: LoadGoals) -> FloatArray:
+        """Shape (2, brokers, resources): the greatest of all views."""
         views = range(len(self.snapshot.views))
         return np.asarray(
-            np.any([goals.violated(self.snapshot.imbalance(self.owner, one)) for one in views], axis=0)
+            np.max([goals.violations(self.snapshot.imbalance(self.owner, one)) for one in views], axis=0)
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.model.goals import exceeds
-from trimtab.model.load import BoolArray, FloatArray, Imbalance
+from trimtab.model.load import FloatArray, Imbalance
 
 StateT = TypeVar("StateT", bound=Enum)
 
@@ -208,10 +208,14 @@ class LoadGoals:
             _per_resource(settings.get("epsilon") if "epsilon" in names else None, resources),
         )
 
-    def violated(self, measured: Imbalance) -> BoolArray:
-        """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
-        over = measured.counted & exceeds(measured.usage, self.theta)
-        return np.stack([over, measured.counted & exceeds(measured.deviation, INNER_MARGIN * self.epsilon)])
+    def violations(self, measured: Imbalance) -> FloatArray:
+        """Shape (2, brokers, resources): usage above θ, and deviation above ε with the inner margin.
+
+        0 where the goal holds.
+        """
+        pairs = (measured.usage, self.theta), (measured.deviation, INNER_MARGIN * self.epsilon)
+        broken = [np.where(measured.counted & exceeds(value, limit), value, 0.0) for value, limit in pairs]
+        return np.stack(broken)
 
 
 def served_cells(
@@ -229,19 +233,22 @@ def served_cells(
 
 def unneeded_targets(
     served: Mapping[KeyT, set[Cell] | None],
-    now: BoolArray,
-    broken_without: Callable[[frozenset[KeyT]], BoolArray],
+    now: FloatArray,
+    violations_without: Callable[[frozenset[KeyT]], FloatArray],
     order: Callable[[KeyT], Any],
 ) -> tuple[KeyT, ...]:
     """The things whose pending changes can be dropped.
+
+    What serves a goal that holds already may also bring another one nearer, which the plan misses all the
+    same. So no violation may be greater without it than at the end of the plan.
 
     Parameters
     ----------
     served
         What the changes of each thing serve.
     now
-        Violated goals as things are, shape (2, brokers, resources).
-    broken_without
+        Violations as things are, shape (2, brokers, resources).
+    violations_without
         The same at the end of all pending changes but those of some things.
     order
         Sorts them: whose are to be dropped first.
@@ -250,9 +257,9 @@ def unneeded_targets(
     if not candidates:
         return ()
     dropped: tuple[KeyT, ...] = ()
-    broken = broken_without(frozenset())
+    planned = violations_without(frozenset())
     for key in sorted(candidates, key=order)[:CANDIDATES]:
-        if not (broken_without(frozenset({*dropped, key})) & ~broken).any():
+        if not exceeds(violations_without(frozenset({*dropped, key})), planned).any():
             dropped += (key,)
     return dropped
 

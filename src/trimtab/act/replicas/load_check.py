@@ -47,7 +47,7 @@ from trimtab.act.replicas.state import (
     ReplicaStepRecord,
     ReplicaStepState,
 )
-from trimtab.model.load import BoolArray, FloatArray, ImbalanceSummary, IntArray
+from trimtab.model.load import FloatArray, ImbalanceSummary, IntArray
 from trimtab.model.replicas.plan import Plan, ReplicaMove
 from trimtab.model.replicas.settings import NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
@@ -502,9 +502,9 @@ class ReplicaLoadView:
         """Load of each broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(self.replicas, self.leader)
 
-    def violated(self, goals: LoadGoals) -> BoolArray:
-        """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
-        return goals.violated(self.snapshot.imbalance(self.replicas, self.leader))
+    def violations(self, goals: LoadGoals) -> FloatArray:
+        """Shape (2, brokers, resources): see `LoadGoals.violations`."""
+        return goals.violations(self.snapshot.imbalance(self.replicas, self.leader))
 
     def headroom(self) -> dict[int, NetworkHeadroom]:
         """Free network of every broker; infinite where no capacity is known."""
@@ -568,8 +568,8 @@ def unneeded(
     }
     gone = unneeded_targets(
         served,
-        view.violated(goals),
-        lambda without: view.after(pending, without).violated(goals),
+        view.violations(goals),
+        lambda without: view.after(pending, without).violations(goals),
         order=lambda p: (-sum(r.step.bytes for r in steps[p]), p),
     )
     dropped: dict[TopicPartition, str] = {}
