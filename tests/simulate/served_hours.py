@@ -13,6 +13,7 @@ import logging
 import math
 import random
 import sqlite3
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -793,11 +794,12 @@ class DirectedHours(ServedHours):
     def _people(self) -> None:
         pass
 
-    def apply_plan(self) -> None:
+    def apply_plan(self, **chosen: object) -> None:
         """A person asks for a plan that evens out the load, and applies it."""
 
         def run(service: Service) -> None:
-            digest = service.make_plan("sim", "replicas", {"load": "recent"}, "operator").digest
+            settings = {"load": "recent", **chosen}
+            digest = service.make_plan("sim", "replicas", settings, "operator").digest
             self.record.approvals.add(digest)
             service.apply_plan(digest, "operator")
 
@@ -850,7 +852,9 @@ def served(kind: type[H], seed: int, folder: Path, policy: Policy | None = None)
         If an invariant is broken; the text has the seed and what happened before.
     """
     log, faults = logging.getLogger("trimtab.serve"), _Faults()
-    with pytest.MonkeyPatch.context() as patch, _level(log, logging.ERROR):
+    with pytest.MonkeyPatch.context() as patch, _level(log, logging.ERROR), warnings.catch_warnings():
+        # A process that is killed closes no file: the kernel does.
+        warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)
         patch.setattr(log, "propagate", False)
         patch.setattr(log, "handlers", [faults])
         hours = kind(seed, folder, patch, policy)

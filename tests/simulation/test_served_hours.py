@@ -6,9 +6,10 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,39 @@ def test_a_pause_stops_an_execution(folder: Path) -> None:
         assert hours.statuses() == ["stopped"]
         hours.order("resume", lambda service: service.resume("sim", "replicas", "operator"))
         hours.pass_until(lambda: hours.statuses() == ["finished"])
+
+
+def test_one_execution_ends_before_the_next_begins(folder: Path) -> None:
+    """Of two plans for one cluster the second waits, and no longer fits once the first has ended."""
+    with served(DirectedHours, 1, folder, POLICY) as hours:
+        hours.play(0.5)
+        hours.apply_plan()
+        hours.apply_plan(epsilon=0.3)
+        hours.pass_until(hours.has_begun)
+        hours.pass_until(
+            lambda: {one.state for one in hours.record.plans.values()} == {"executed", "withdrawn"}
+        )
+        assert hours.statuses() == ["finished"]
+
+
+def test_an_execution_whose_start_was_not_reported_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is killed right after the journal has it; the next leader resumes it."""
+    with served(DirectedHours, 1, folder, POLICY) as hours:
+        hours.play(0.5)
+        leader = hours.leader()
+        assert leader is not None and leader.process is not None
+        process, begins = leader.process, hours.record._execution_begins
+
+        def begin_and_die(values: Sequence[Any]) -> None:
+            begins(values)
+            process.dies_at = 0
+
+        monkeypatch.setattr(hours.record, "_execution_begins", begin_and_die)
+        hours.apply_plan()
+        hours.pass_until(lambda: hours.statuses() == ["finished"])
+        assert not process.is_alive and hours.record.writer is not process
 
 
 def test_the_end_of_a_window_stops_an_execution(folder: Path) -> None:
