@@ -596,6 +596,8 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.ansi.enabled": "false",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
+        # A reader decodes whole row groups, of which Spark would write one of millions of rows.
+        "spark.hadoop.parquet.block.row.count.limit": "250000",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
         # A balancer's tables take some hundred compiled classes; at Spark's default of 100 every step would
         # compile them again, and run them cold.
