@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from trimtab.model.load import resource_name
+import numpy as np
+
+from trimtab.model.load import BoolArray, IntArray, resource_name
 from trimtab.model.replicas.plan import ReplicaReason
 from trimtab.model.replicas.secondary_goals import NUMBERS, requested_counts
 from trimtab.model.replicas.settings import RESOURCES, UNITS
@@ -64,6 +66,14 @@ OBSERVED = 5e-4
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
 
+def _last_by_place(partition: IntArray, broker: IntArray, chosen: BoolArray) -> dict[tuple[int, int], int]:
+    """The last of some steps for each partition and broker."""
+    steps = np.flatnonzero(chosen)
+    return dict(
+        zip(zip(partition[steps].tolist(), broker[steps].tolist(), strict=True), steps.tolist(), strict=True)
+    )
+
+
 def narrator(
     problem: ReplicasProblem, steps: StepArrays, reasons: StepReasons, order: list[int], limits: UsageLimits
 ) -> Callable[[int], ReplicaReason]:
@@ -84,42 +94,38 @@ def narrator(
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, partition, source, target, role = (column.tolist() for column in steps)
-    departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
-    promotion = {
-        at: i
-        for i, at in enumerate(zip(partition, target, strict=True))
-        if kind[i] == LEADER_STEP and goal[i] == TOPIC_LEADERS_GOAL
-    }
+    leads = steps.kind == LEADER_STEP
+    departure = _last_by_place(steps.partition, steps.source, ~leads)
+    promotion = _last_by_place(steps.partition, steps.target, leads & (reasons.goal == TOPIC_LEADERS_GOAL))
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
     added = problem.settings.add
     parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), requested_counts(problem.settings)
     hosts, nominal = problem.carriers.hosts, problem.snapshot.quality.nominal_capacity
-    stretch = problem.shares.stretch
+    names = [f"broker {one}" for one in ids] + [f"host {one}" for one in (hosts.name if hosts else ())]
+    centre = limits.centre.tolist()
+    is_even = np.ones(problem.arrays.inverse.shape, dtype=np.bool_)
+    for one in problem.shares.stretch:
+        is_even[: len(one), : len(RESOURCES)] &= one[:, : len(RESOURCES)] == 1.0
+    resource_of = [
+        *RESOURCES,
+        *("network_out" if one == "potential_network_out" else None for one in goals),
+    ]  # of each column; None for counts
 
-    def called(row: int) -> str:
-        return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
-
-    def resource_of(column: int) -> str | None:
-        """The resource of a column; None for a column of counts."""
-        if column < len(RESOURCES):
-            return RESOURCES[column]
-        return "network_out" if goals[column - len(RESOURCES)] == "potential_network_out" else None
-
-    def scale_of(row: int, column: int, name: str) -> UnitScale | None:
-        known = name not in nominal or problem.arrays.inverse[row, column] == 0
-        return None if known else UnitScale(1.0 / float(problem.arrays.inverse[row, column]), UNITS[name])
+    def scale_of(row: int, column: int) -> UnitScale | None:
+        name = resource_of[column]
+        if name not in nominal or problem.arrays.inverse[row, column] == 0:
+            return None
+        return UnitScale(1.0 / float(problem.arrays.inverse[row, column]), UNITS[name])
 
     def change_of(row: int, column: int, pair: tuple[float, float]) -> str:
-        name = resource_of(column)
-        return (
-            f"{pair[0]:.0f} -> {pair[1]:.0f}" if name is None else change(*pair, scale_of(row, column, name))
-        )
+        if resource_of[column] is None:
+            return f"{pair[0]:.0f} -> {pair[1]:.0f}"
+        return change(*pair, scale_of(row, column))
 
     def limit_of(row: int, column: int, limit: float) -> str:
-        name = resource_of(column)
-        return f"{limit:.6g}" if name is None else limit_text(limit, scale_of(row, column, name))
+        return f"{limit:.6g}" if resource_of[column] is None else limit_text(limit, scale_of(row, column))
 
     def others(i: int) -> str:
         return "" if kind[i] == LEADER_STEP else rejections(len(ids) - 2, rejected[i], RULES)
@@ -137,15 +143,13 @@ def narrator(
         row: int, column: int, name: str, load_name: str, before: float, limit: float, code: int
     ) -> str:
         """The purpose of a step by load: a broker above θ, or away from the average."""
-        average = float(limits.centre[row, column])
+        average = centre[row][column]
         if code == THETA_GOAL or not average > 0.0:
-            shown = (
-                limit_text(before, scale_of(row, column, name)) if resource_of(column) else f"{before:.0f}"
-            )
-            return f"{called(row)} is at {shown} {load_name}, limit {limit_of(row, column, limit)}"
-        even = row >= rows or column >= len(RESOURCES) or all(one[row, column] == 1.0 for one in stretch)
+            shown = limit_text(before, scale_of(row, column)) if resource_of[column] else f"{before:.0f}"
+            return f"{names[row]} is at {shown} {load_name}, limit {limit_of(row, column, limit)}"
+        even = row >= rows or column >= len(RESOURCES) or is_even[row, column]
         return (
-            f"{called(row)} {UNEVEN[name].format(from_average(before, average))} "
+            f"{names[row]} {UNEVEN[name].format(from_average(before, average))} "
             f"{'the average' if even else 'the share that the rules leave it'}"
         )
 
@@ -165,18 +169,18 @@ def narrator(
             relieved, of = what == source[i], what
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < OBSERVED):
-            figures = f"{load_name} of {called(what)} {change_of(what, column, (before, after))}"
+            figures = f"{load_name} of {names[what]} {change_of(what, column, (before, after))}"
             text = (
                 f"its replica is to leave broker {ids[source[i]]} for broker {ids[target[copy]]} "
                 f"(move {order[copy]}); {moved(i, True)} first "
                 f"({figures if before != after else 'no load moves yet'})"
             )
             return replace(reason(copy), before=None, after=None, text=text)
-        far = f", {called(there)} {change_of(there, column, other[i])}" if there >= 0 else ""
+        far = f", {names[there]} {change_of(there, column, other[i])}" if there >= 0 else ""
         figures = f"{load_name} {change_of(what, column, (before, after))}{far}"
         bounded = limit if abs(limit) != float("inf") else None
         if goal[i] == ROOM_GOAL:
-            why = f"room is needed on {called(what)}"
+            why = f"room is needed on {names[what]}"
         else:
             measured = NUMBERS[number] if number else RESOURCES[column]
             why = wrong(what, column, measured, load_name, before, limit, goal[i])

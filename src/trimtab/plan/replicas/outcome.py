@@ -289,8 +289,9 @@ def _moves(
 ) -> tuple[ReplicaMove, ...]:
     """The steps, and between them the moves from dir to dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
-    topics, topic, number = parts.topics, parts.topic.tolist(), parts.number.tolist()
-    size = np.rint(problem.arrays.size).astype(np.int64).tolist()
+    topics, moved = parts.topics, steps.partition
+    topic, number = parts.topic[moved].tolist(), parts.number[moved].tolist()
+    size = np.rint(problem.arrays.size[moved]).astype(np.int64).tolist()
     earlier = np.cumsum(
         np.bincount([move.place for move in log_dir_schedule.moves], minlength=len(steps.kind) + 1)
         if log_dir_schedule.moves
@@ -303,17 +304,17 @@ def _moves(
         reason = narrator(problem, steps, reasons, order, goal)
     made = []
     columns = (*(column.tolist() for column in steps[:4]), log_dir_schedule.pairs)
-    for i, (kind, p, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
+    for i, (kind, _, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
         does = _kind(problem, kind, source, target)
         made.append(
             ReplicaMove(
                 order=order[i],
                 kind=does,
-                topic=topics[topic[p]],
-                partition=number[p],
+                topic=topics[topic[i]],
+                partition=number[i],
                 source=ids[source] if source >= 0 and does is not ReplicaMoveKind.ADD else None,
                 target=ids[source if does is ReplicaMoveKind.DROP else target],
-                bytes=size[p] if does in (ReplicaMoveKind.REPLICA, ReplicaMoveKind.ADD) else 0,
+                bytes=size[i] if does in (ReplicaMoveKind.REPLICA, ReplicaMoveKind.ADD) else 0,
                 reason=reason(i),
                 source_dir=source_dir,
                 target_dir=target_dir,
@@ -325,11 +326,11 @@ def _moves(
         return ReplicaMove(
             order=order,
             kind=ReplicaMoveKind.LOG_DIR,
-            topic=topics[topic[change.partition]],
-            partition=number[change.partition],
+            topic=topics[parts.topic[change.partition]],
+            partition=int(parts.number[change.partition]),
             source=ids[change.broker],
             target=ids[change.broker],
-            bytes=size[change.partition],
+            bytes=round(problem.arrays.size[change.partition]),
             reason=move.reason,
             source_dir=path[change.source],
             target_dir=path[change.target],
@@ -369,7 +370,7 @@ def _in_preferred_order(
 
 def _assignments(problem: ReplicasProblem, path: PlanPath) -> tuple[ReplicaAssignment, ...]:
     """The lists of all partitions that move, also of those whose replicas only change their log dir."""
-    parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
+    parts, ids, brokers = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist(), problem.brokers
     moved = np.array([move.change.partition for move in path.log_dir_schedule.moves], dtype=np.int64)
     chosen = np.union1d(path.chosen, moved)
     rows, leaders = parts.replicas[chosen], problem.first_leader[chosen]
@@ -379,8 +380,8 @@ def _assignments(problem: ReplicasProblem, path: PlanPath) -> tuple[ReplicaAssig
         ReplicaAssignment(
             topic=parts.topics[topic],
             partition=number,
-            before=tuple(ids[b] for b in before if 0 <= b < problem.brokers),
-            after=tuple(ids[b] for b in after if 0 <= b < problem.brokers),
+            before=tuple([ids[b] for b in before if 0 <= b < brokers]),
+            after=tuple([ids[b] for b in after if 0 <= b < brokers]),
             leader_after=ids[leader] if leader >= 0 else None,
         )
         for topic, number, before, after, leader in zip(

@@ -65,8 +65,10 @@ def rejections(choices: int, rejected: Sequence[int], rules: Sequence[str]) -> s
     if choices <= 0:
         return "; there is no other broker"
     said = [f"{number} {rule}" for number, rule in zip(rejected, rules, strict=True) if number]
+    if not said:
+        return ""
     brokers = "1 other broker" if choices == 1 else f"{choices} other brokers"
-    return f"; of {brokers} rejected: {', '.join(said)}" if said else ""
+    return f"; of {brokers} rejected: {', '.join(said)}"
 
 
 def from_average(before: float, average: float) -> str:
@@ -91,11 +93,11 @@ def change(before: float, after: float, scale: UnitScale | None = None) -> str:
     In percent of the capacity; if that is unknown (`scale`), as a load in its unit.
     """
     factor, suffix = (100.0, "%") if scale is None else _unit(max(abs(before), abs(after)), scale)
-    told = ((f"{before * factor:.{digits}f}", f"{after * factor:.{digits}f}") for digits in range(1, 5))
-    return next(
-        (f"{one}{suffix} -> {other}{suffix}" for one, other in told if float(one) != float(other)),
-        f"stays {before * factor:.1f}{suffix}",
-    )
+    for digits in range(1, 5):
+        one, other = f"{before * factor:.{digits}f}", f"{after * factor:.{digits}f}"
+        if one != other and float(one) != float(other):  # -0.0 equals 0.0
+            return f"{one}{suffix} -> {other}{suffix}"
+    return f"stays {before * factor:.1f}{suffix}"
 
 
 def limit_text(limit: float, scale: UnitScale | None = None) -> str:
