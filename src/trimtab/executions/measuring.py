@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -53,6 +53,30 @@ MIN_SECONDS = 2.0 * INTERVALS
 
 
 @dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """The load of now without the moves of an execution and with them, and the effect that it shows."""
+
+    without: ImbalanceSummary
+    with_moves: ImbalanceSummary
+    effect: Effect
+    text: str
+
+    @classmethod
+    def of(
+        cls, without: ImbalanceSummary, with_moves: ImbalanceSummary, even: Collection[str]
+    ) -> Counterfactual:
+        """Both placements compared; `even` are the resources of which evenness is asked."""
+
+        def load_of(measured: ImbalanceSummary) -> PlacementLoad:
+            return PlacementLoad(
+                max((measured.worst_deviation.get(name, 0.0) for name in even), default=0.0),
+                max(measured.peak_usage.values(), default=0.0),
+            )
+
+        return cls(without, with_moves, *effect_of(load_of(without), load_of(with_moves)))
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """The measured effect of one execution.
 
@@ -63,15 +87,14 @@ class Measurement:
     comparison
         Figures before, predicted and after, and the judgement by resource.
     counterfactual
-        The effect and its figures by the load of now alone, without and with the moves; None where the moves
-        cannot be taken back.
+        The effect by the load of now alone; None where the moves cannot be taken back.
     """
 
     execution: ExecutionSummary
     balancer: Balancer
     receipt: AnyReceipt
     comparison: MeasurementComparison
-    counterfactual: tuple[Effect, str] | None = None
+    counterfactual: Counterfactual | None = None
 
     @property
     def effect(self) -> Effect:
@@ -79,9 +102,10 @@ class Measurement:
 
         Samples from before the execution can be as wrong as the plan that was made of them. The load of now
         is not: an execution that made it less even is worse, whatever was measured before. By samples a
-        resource is worse from `WORSE_BY` on, since loads change by themselves.
+        resource is worse from `WORSE_BY` on, since loads change by themselves, and only if the load of now
+        does not contradict.
         """
-        now = None if self.counterfactual is None else self.counterfactual[0]
+        now = None if self.counterfactual is None else self.counterfactual.effect
         verdict = self.comparison.outcome
         if now is Effect.WORSE or any(map(self._is_much_worse, verdict.worse)):
             return Effect.WORSE
@@ -89,12 +113,10 @@ class Measurement:
         return Effect.HELPED if helped else Effect.NOTHING
 
     def _is_much_worse(self, resource: str) -> bool:
-        before, after = self.comparison.before.means(), self.comparison.after.means()
-        rises = (
-            after.worst_deviation[resource] - before.worst_deviation[resource],
-            after.peak_usage.get(resource, 0.0) - before.peak_usage.get(resource, 0.0),
-        )
-        return self.is_comparable and max(rises) > WORSE_BY
+        pairs = [(self.comparison.before.means(), self.comparison.after.means())]
+        if self.counterfactual is not None:
+            pairs.append((self.counterfactual.without, self.counterfactual.with_moves))
+        return self.is_comparable and all(_rise(*pair, resource) > WORSE_BY for pair in pairs)
 
     @property
     def is_comparable(self) -> bool:
@@ -284,7 +306,7 @@ def _compared(
 
 def _counterfactual(
     balancer: Balancer, plan: AnyPlan, receipt: AnyReceipt, lake: Location, comparison: MeasurementComparison
-) -> tuple[Effect, str] | None:
+) -> Counterfactual | None:
     """The load of the newest snapshot with the moves and without them, by the plan that undoes them."""
     newest = newest_of(balancer, lake, plan.snapshot.cluster)()
     empties = any(plan.settings.get(name) for name in ("drain", "demote"))
@@ -296,16 +318,15 @@ def _counterfactual(
     back = balancer.undo()(plan, receipt, newest[1])
     if not back.moves:
         return None
-    goals, idle = comparison.goals, comparison.idle
+    goals = comparison.goals
+    even = [name for name, one in goals.epsilon.items() if isfinite(one) and name not in comparison.idle]
+    return Counterfactual.of(back.predicted.after, back.predicted.before, even)
 
-    def load_of(measured: ImbalanceSummary) -> PlacementLoad:
-        asked = [name for name, epsilon in goals.epsilon.items() if isfinite(epsilon) and name not in idle]
-        return PlacementLoad(
-            max((measured.worst_deviation.get(name, 0.0) for name in asked), default=0.0),
-            max(measured.peak_usage.values(), default=0.0),
-        )
 
-    return effect_of(load_of(back.predicted.after), load_of(back.predicted.before))
+def _rise(before: ImbalanceSummary, after: ImbalanceSummary, resource: str) -> float:
+    """By how much the worst deviation or the peak of a resource has risen, whichever is more."""
+    figures = (before.worst_deviation, after.worst_deviation), (before.peak_usage, after.peak_usage)
+    return max(float(now.get(resource, 0.0) - was.get(resource, 0.0)) for was, now in figures)
 
 
 def _instant(at: float) -> datetime.datetime:

@@ -797,7 +797,7 @@ def _effect_text(found: Measurement) -> str:
     parts = [("more even", verdict.improved), ("worse", verdict.worse), ("goal missed", verdict.unmet)]
     texts = [f"{label}: {figures(names)}" for label, names in parts if names]
     if found.counterfactual is not None:
-        texts.append(found.counterfactual[1])
+        texts.append(found.counterfactual.text)
     return "; ".join(texts) or f"as even as before: {figures(after)}"
 
 
