@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HOUR = DAY // 24
 
-MAX_ROWS = 5_000_000
+MAX_ROWS = 3_000_000
 """Rows of a piece, unless a single hour has more: days of a small cluster are made together."""
 
 MAX_HOURS = 48

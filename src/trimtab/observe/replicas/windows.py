@@ -45,7 +45,6 @@ from trimtab.observe.spark.expressions import (
     mean_load,
     mean_of_list,
     statistics,
-    with_newest,
     with_window_ends,
 )
 from trimtab.observe.steps.cpu_fit import by_fixed_shares, fitted, with_costs
@@ -84,11 +83,10 @@ def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
     measured = F.when(known, F.col("elapsed_us"))
     keys = ("cluster", "window_end", "topic", "partition")
-    rows, newest = with_newest(rows, keys, ("leader", "replicas", "in_sync"))
     return (
         rows.groupBy(*keys)
         .agg(
-            *newest,
+            *(F.max_by(name, "tick").alias(name) for name in ("leader", "replicas", "in_sync")),
             _intercept("size_bytes").alias("disk"),
             _best(_rate, "bytes_in", counted).alias("network_in"),
             _best(_rate, "bytes_out", counted).alias("network_out"),

@@ -7,7 +7,6 @@ from inspect import signature
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.observe.lake.columns import NO_RATE, SECOND, STATISTICS, SampleFlag
@@ -103,16 +102,6 @@ def scaled(name: str) -> Column:
 
 
 _SHARES: Final = (0.5, 0.95, 0.99)
-_native = False
-
-
-def prefer_native_forms(preferred: bool) -> None:
-    """Choose the forms of aggregates that Comet runs, or those that plain Spark runs faster; equal results.
-
-    Comet takes no array of percentages, and plain Spark keeps the values of a group once for such an array.
-    """
-    global _native
-    _native = preferred
 
 
 def with_window_ends(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
@@ -136,27 +125,12 @@ def statistics(value: Column, mean: Column) -> Column:
 
     The mean is an aggregate of its own: whoever knows what the ticks weigh takes it.
     """
-    if _native:
-        shares = [F.percentile(value, F.lit(share)) for share in _SHARES]
-    else:
-        every = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))
-        shares = [F.get(every, F.lit(place)) for place in range(len(_SHARES))]
+    # Comet runs a percentile of one share, but reserves 1.6 GB a task for an hour of 2,000 partitions.
+    every = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))
+    shares = [F.get(every, F.lit(place)) for place in range(len(_SHARES))]
     latest = F.max_by(value, F.when(value.isNotNull(), F.col("tick")))
     fields = F.struct(mean, latest, *shares, F.max(value))
     return F.when(F.count(value) > 0, fields.cast(STATISTICS))
-
-
-def with_newest(rows: DataFrame, keys: Sequence[str], names: Sequence[str]) -> tuple[DataFrame, list[Column]]:
-    """Rows to be grouped by some keys, and aggregates: values of each group's row of the last tick.
-
-    Comet takes no `max_by` of an array.
-    """
-    if not _native:
-        return rows, [F.max_by(name, "tick").alias(name) for name in names]
-    last = F.max("tick").over(Window.partitionBy(*keys))
-    is_last = F.col("tick") == F.col("_last_tick")
-    newest = [F.first(F.when(is_last, F.col(name)), ignorenulls=True).alias(name) for name in names]
-    return rows.withColumn("_last_tick", last), newest
 
 
 class _CachedJvmClass:

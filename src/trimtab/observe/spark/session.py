@@ -428,7 +428,7 @@ def spark_session(
     find_java("Spark")
     from pyspark.sql import SparkSession
 
-    from trimtab.observe.spark.expressions import prefer_native_forms, remember_functions
+    from trimtab.observe.spark.expressions import remember_functions
 
     print_progress(
         "starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})"
@@ -469,7 +469,6 @@ def spark_session(
             )
     session.sparkContext.setLogLevel("ERROR")
     remember_functions(session)
-    prefer_native_forms(bool(comet))
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     # Its bridge does the same with the call that Ctrl-C interrupts.
