@@ -794,14 +794,17 @@ class DirectedHours(ServedHours):
     def _people(self) -> None:
         pass
 
-    def apply_plan(self, **chosen: object) -> None:
-        """A person asks for a plan that evens out the load, and applies it."""
+    def make_plan(self) -> None:
+        """A person asks for a plan that evens out the load."""
+        self.order("make", _plan_made)
+
+    def apply_plan(self, *digests: str, **chosen: object) -> None:
+        """A person applies plans that were made before, or a new one."""
 
         def run(service: Service) -> None:
-            settings = {"load": "recent", **chosen}
-            digest = service.make_plan("sim", "replicas", settings, "operator").digest
-            self.record.approvals.add(digest)
-            service.apply_plan(digest, "operator")
+            for digest in digests or (_plan_made(service, **chosen),):
+                self.record.approvals.add(digest)
+                service.apply_plan(digest, "operator")
 
         self.order("apply", run)
 
@@ -826,6 +829,10 @@ class DirectedHours(ServedHours):
     def statuses(self) -> list[str]:
         """The status of each execution, in order."""
         return [one.status for one in self.record.executions.values()]
+
+
+def _plan_made(service: Service, **chosen: object) -> str:
+    return service.make_plan("sim", "replicas", {"load": "recent", **chosen}, "operator").digest
 
 
 H = TypeVar("H", bound=ServedHours)
