@@ -293,7 +293,7 @@ def test_a_balanced_cluster_is_left_alone(folder: Path) -> None:
     drift = Drift(Mode.ACT, load="recent", hold_seconds=1800.0, rest_seconds=4 * 3600.0)
     with served(DirectedHours, 1, folder, replace(POLICY, drift=drift)) as hours:
         hours.add_broker()  # the third of its rack, so that racks do not keep the load uneven
-        hours.phases.clear()  # no waves of the day
+        hours.phases.clear()  # no waves of the day: within twelve hours they are a drift of their own
         for archive in ("archive-1", "archive-2"):  # nor copies that are twenty times as large
             hours.cluster.partitions[PartitionName(archive, 0)].size_bytes = 1e8
         hours.pass_until(lambda: hours.statuses() == ["finished"])
