@@ -476,7 +476,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
             _seconds(one["tick_seconds"]),
             f"{one['tick_rows_per_second']:,}",
             _shares(one["tick_cpu_seconds"]),
-            f"{one['peak_mebibytes']:,}",
+            f"{one['batch_peak_mebibytes']:,} / {one['live_peak_mebibytes']:,}",
         )
         for one in points.values()
     ]
@@ -491,21 +491,20 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "time per tick",
         "rows per second",
         "share of tasks, compiling, rest",
-        "MiB",
+        "MiB: batch / live",
     )
     return (
-        "\nThe next table is about all tables of the pipeline. Each line was measured once, in a process of "
-        "its "
-        "own.\n\n"
-        "- *Batch* is the second of two batches in the process. *Live* is a micro-batch per tick, from then "
-        "on; figures are medians of the later half. After so few ticks the JVM still compiles, so a "
-        "long-running stream is faster.\n"
+        "\nThe next table is about all tables of the pipeline. Each part of a line was measured once, in a "
+        "process of its own.\n\n"
+        "- *Batch* is the second of two batches in the process, with `--large-job`. *Live* is a micro-batch "
+        "per tick with the settings of `trimtab pipeline stream`; figures are medians of the later half.\n"
         "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
         "some "
         "dozens of micro-batches; the *rest* plans queries and does not depend on the number of rows.\n"
-        "- Memory is the maximum of Python and all JVMs together (3 GiB of heap in the driver).\n\n"
+        "- Memory is the maximum of Python and all JVMs together, pages that they share counted in each (batch: "
+        "3 GiB of heap in the driver).\n\n"
         + _table(words, body)
     )
 

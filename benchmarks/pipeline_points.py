@@ -1,7 +1,7 @@
-"""One point of the pipeline's curves: Spark in a process of its own, in batch and live.
+"""One point of the pipeline's curves: Spark in processes of its own, one in batch and one live.
 
 A run by hand prints the figures of one point as JSON. Live means: a micro-batch for every tick, from samples
-landed to the snapshot written.
+landed to the snapshot written, with the heap and the settings that `trimtab pipeline stream` takes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyspark
@@ -30,7 +30,7 @@ from synthetic_telemetry import SyntheticCluster, land
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.spark.session import SessionSettings, spark_session
+from trimtab.observe.spark.session import SessionSettings, spark_session, stream_settings
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
 
@@ -52,69 +52,65 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--live-ticks", type=int, default=12)
-    print(json.dumps(point(parser.parse_args())))
+    parser.add_argument("--part", choices=PARTS, help="only this part, in this process")
+    asked = parser.parse_args()
+    if asked.part is None:
+        print(json.dumps(measured(asked.partitions, asked.master, asked.live_ticks)))
+    else:
+        print(json.dumps(PARTS[asked.part](asked)))
 
 
 def measured(partitions: int, master: str, live_ticks: int) -> dict[str, Any]:
-    """The figures of a point, by a process of its own; it tells its progress on standard error.
+    """The figures of a point, each part by a process of its own; they print progress on standard error.
 
     Raises
     ------
     RuntimeError
-        If it fails, or takes longer than `LONGEST_SECONDS`.
+        If one fails, or takes longer than `LONGEST_SECONDS`.
     """
     words = [f"--partitions={partitions}", f"--master={master}", f"--live-ticks={live_ticks}"]
     # Executors of a cluster on this machine are found there.
     environment = {**os.environ, "SPARK_HOME": os.path.dirname(pyspark.__file__)}
-    done = subprocess.run(
-        [sys.executable, __file__, *words],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env=environment,
-        timeout=LONGEST_SECONDS,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{partitions} partitions on {master} ended with exit code {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = {"partitions": partitions, "master": master, "live_ticks": live_ticks}
+    for part in PARTS:
+        done = subprocess.run(
+            [sys.executable, __file__, *words, f"--part={part}"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=LONGEST_SECONDS,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{partitions} partitions on {master} ended with exit code {done.returncode}")
+        found |= json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def point(asked: argparse.Namespace) -> dict[str, Any]:
-    """Seconds, rows per second, CPU seconds and memory of a second batch and of the later micro-batches."""
+def batch_part(asked: argparse.Namespace) -> dict[str, Any]:
+    """Seconds, rows per second, CPU seconds and memory of the second of two batches."""
+    settings = SessionSettings(
+        master=asked.master,
+        memory="3g",
+        large_job=True,
+        cores=0 if asked.master.startswith("local[") else 2,
+        executor_memory=None if asked.master.startswith("local[") else "2g",
+    )
+    ticks = max(PARTITION_TICKS // asked.partitions, 2)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         begun = time.perf_counter()
-        session = spark_session(
-            SessionSettings(
-                master=asked.master,
-                memory="3g",
-                large_job=True,
-                cores=0 if asked.master.startswith("local[") else 2,
-                executor_memory=None if asked.master.startswith("local[") else "2g",
-            ),
-            scratch / "spark",
-        )
+        session = spark_session(settings, scratch / "spark")
         started = time.perf_counter() - begun
-        ticks = max(PARTITION_TICKS // asked.partitions, 2)
         lake = Lake(scratch / "batch", REPLICAS)
         rows = fill(lake, asked.partitions, ticks, min(ticks, 12))
         batch = []
         for turn in ("first", "second"):
             batch.append(_told(f"{turn} batch, {rows:,} rows", lambda: _batch(session, lake)))
-        shutil.rmtree(lake.path)
-        live = Lake(scratch / "live", REPLICAS)
-        per_tick = fill(live, asked.partitions, asked.live_ticks, asked.live_ticks) // asked.live_ticks
-        micro = _live(session, live)
         memory = peak_mebibytes()
         session.stop()
-    later = micro[len(micro) // 2 :]
-    used = {part: statistics.median(cpu[part] for _, cpu in later) for part in later[0][1]}
-    tick = statistics.median(seconds for seconds, _ in later)
     wall, cpu = batch[1]
     return {
-        "partitions": asked.partitions,
-        "master": asked.master,
         "spark_start_seconds": round(started, 2),
         "batch_rows": rows,
         "batch_first_seconds": round(batch[0][0], 2),
@@ -122,14 +118,39 @@ def point(asked: argparse.Namespace) -> dict[str, Any]:
         "batch_rows_per_second": round(rows / wall),
         "batch_cpu_microseconds_per_row": round(1e6 * cpu["all"] / rows, 1),
         "batch_cpu_seconds": _rounded(cpu),
-        "live_ticks": asked.live_ticks,
+        "batch_peak_mebibytes": memory,
+    }
+
+
+def live_part(asked: argparse.Namespace) -> dict[str, Any]:
+    """Seconds, CPU seconds and memory of the later micro-batches, with the settings of `pipeline stream`."""
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        lake = Lake(scratch / "live", REPLICAS)
+        per_tick = fill(lake, asked.partitions, asked.live_ticks, asked.live_ticks) // asked.live_ticks
+        is_local = asked.master.startswith("local[")
+        spark = SessionSettings(
+            master=asked.master, cores=0 if is_local else 2, executor_memory=None if is_local else "2g"
+        )
+        begun = time.perf_counter()
+        session = spark_session(stream_settings(spark, per_tick), scratch / "spark")
+        micro = _live(session, lake, begun)
+        memory = peak_mebibytes()
+        session.stop()
+    later = micro[len(micro) // 2 :]
+    used = {part: statistics.median(cpu[part] for _, cpu in later) for part in later[0][1]}
+    tick = statistics.median(seconds for seconds, _ in later)
+    return {
         "tick_rows": per_tick,
         "tick_first_seconds": round(micro[0][0], 2),
         "tick_seconds": round(tick, 2),
         "tick_rows_per_second": round(per_tick / tick),
         "tick_cpu_seconds": _rounded(used),
-        "peak_mebibytes": memory,
+        "live_peak_mebibytes": memory,
     }
+
+
+PARTS: Final = {"batch": batch_part, "live": live_part}
 
 
 def fill(lake: Lake, partitions: int, ticks: int, files: int) -> int:
@@ -151,9 +172,12 @@ def _batch(session: SparkSession, lake: Lake) -> None:
     run_batch(session, lake, SETTINGS)
 
 
-def _live(session: SparkSession, lake: Lake) -> list[tuple[float, dict[str, float]]]:
-    """Seconds and CPU from one snapshot to the next, with all samples there: what a micro-batch takes."""
-    told = [(time.perf_counter(), cpu_seconds())]
+def _live(session: SparkSession, lake: Lake, begun: float) -> list[tuple[float, dict[str, float]]]:
+    """Seconds and CPU from one snapshot to the next, with all samples there: what a micro-batch takes.
+
+    The first one includes the start of Spark at `begun`.
+    """
+    told = [(begun, dict.fromkeys(cpu_seconds(), 0.0))]
 
     def say(line: str) -> None:
         if line.startswith("batch "):

@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"which: {', '.join(SIZES)}, stream; all of them")
     parser.add_argument("--idle-seconds", type=float, default=300.0)
     parser.add_argument("--stream-seconds", type=float, default=660.0)
+    parser.add_argument("--stream-interval", type=float, default=10.0, help="seconds between samples")
     parser.add_argument("--partitions", type=int, default=2000, help="of stream")
     asked = parser.parse_args()
     before = read_result("serve")
@@ -86,7 +87,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             if part == "stream":
-                rows[part] = streamed(folder, asked.partitions, asked.stream_seconds)
+                rows[part] = streamed(folder, asked.partitions, asked.stream_interval, asked.stream_seconds)
             else:
                 rows[part] = watched(folder, part, asked.idle_seconds)
         print(json.dumps({part: rows[part]}, indent=1), flush=True)
@@ -458,9 +459,9 @@ def is_lost(process: Process, broker: str) -> bool:
 # ------------------------------------------------------------ with its children
 
 
-def streamed(folder: Path, partitions: int, seconds: float) -> dict[str, Any]:
+def streamed(folder: Path, partitions: int, interval: float, seconds: float) -> dict[str, Any]:
     """Memory of all processes of a service that starts collector and stream; and the time to see a death."""
-    brokers, interval = 12, 10.0
+    brokers = 12
     cluster = cluster_of(brokers)
     for topic in range(partitions // 20):
         replicas = {

@@ -25,12 +25,13 @@ def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
     require("serve")
     from trimtab.files.machine import Runtime, start_thread
-    from trimtab.serve.children import call_apart, warm_up_planners
+    from trimtab.serve.children import call_apart, use_one_heap, warm_up_planners
     from trimtab.serve.http.security import require_safe_listen
     from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service
     from trimtab.serve.systemd import notify, watchdog_seconds
 
+    use_one_heap()
     reach(lake)
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
