@@ -503,9 +503,8 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
         "some "
         "dozens of micro-batches; the *rest* plans queries and does not depend on the number of rows.\n"
-        "- Memory is the maximum of Python and all JVMs together, pages that they share counted in each (batch: "
-        "3 GiB of heap in the driver).\n\n"
-        + _table(words, body)
+        "- Memory is the maximum of Python and all JVMs together, shared pages counted in each (batch: "
+        "3 GiB of heap in the driver).\n\n" + _table(words, body)
     )
 
 
