@@ -633,8 +633,8 @@ def _serve() -> str:
             )
         )
     stream = rows["stream"]
-    minutes = stream["peak_mebibytes_each_minute"]
-    last, largest = minutes[-1], max(one["JVM"] + one["pipeline"] for one in minutes)
+    minutes = [stream["peak_mebibytes_start"], *stream["peak_mebibytes_each_minute"]]
+    largest = {name: max(one[name] for one in minutes) for name in minutes[-1]}
     head = (
         "cluster",
         "overview",
@@ -653,18 +653,16 @@ def _serve() -> str:
         "20 requests, sizes those of the answer compressed by gzip. Memory is PSS of the process; a planner "
         "is a process of its own that ends with its plan. Each peak is that of one process, or of the sum. "
         f"Idle is over {rows['six']['idle']['seconds']:.0f} s (6 brokers) and "
-        f"{rows['large']['idle']['seconds']:.0f} s. The row of 1,000 brokers is older than kernels without "
-        "numba. *Death to decision* is from the snapshot that shows the death. Other programs used the "
-        "machine meanwhile.\n\n"
+        f"{rows['large']['idle']['seconds']:.0f} s. *Death to decision* is from the death of a broker; the "
+        "simulated controller fences it after 6 s.\n\n"
         + _table(head, body)
-        + f'\nWith `observe = "run"`, {stream["brokers"]} brokers, {stream["partitions"]:,} partitions and '
-        f"a sample every {stream['interval_seconds']:g} s, the stream took {last['JVM']:,.0f} MiB (JVM) and "
-        f"{last['pipeline']:.0f} MiB (Python) in the last of eleven minutes, the collector "
-        f"{last['collect']:.0f} MiB. Resident sizes were added up every 0.1 s, and some sums are twice as "
-        "large, probably because a JVM that forks counts twice; the largest sum of the stream is "
-        f"{largest:,.0f} MiB. From the death of a broker to the decision it took "
-        f"{' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}: the simulated controller fences "
-        f"after 6 s, and the busy machine made {stream['snapshots']} snapshots in the eleven minutes.\n"
+        + f'\nWith `observe = "run"`, {stream["brokers"]} brokers, {stream["partitions"]:,} partitions, a '
+        f"sample every {stream['interval_seconds']:g} s and a lake that is empty at first, for "
+        f"{stream['seconds'] / 60:.0f} minutes: the stream takes at most {largest['JVM']:,.0f} MiB (JVM) and "
+        f"{largest['pipeline']:.0f} MiB (Python), the collector {largest['collect']:.0f} MiB, the service "
+        f"{largest['service']:.0f} MiB, all at once at most {largest['all']:,.0f} MiB (PSS, seen every "
+        f"0.2 s). The first snapshot came after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
+        f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}.\n"
     )
 
 
