@@ -661,7 +661,7 @@ def _serve() -> str:
         f"{stream['seconds'] / 60:.0f} minutes: the stream takes at most {largest['JVM']:,.0f} MiB (JVM) and "
         f"{largest['pipeline']:.0f} MiB (Python), the collector {largest['collect']:.0f} MiB, the service "
         f"{largest['service']:.0f} MiB, all at once at most {largest['all']:,.0f} MiB (PSS, seen every "
-        f"0.2 s). The first snapshot came after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
+        f"0.2 s). First snapshot: after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
         f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}.\n"
     )
 
