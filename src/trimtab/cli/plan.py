@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.executor import staleness_warnings
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.balancers.balancer import PlanRequest, PlanResult
@@ -81,7 +82,8 @@ def _output(
     if out is not None:
         balancer.plan().write(plan, out)
     reference = plan.snapshot
-    how = execution_settings(settings, balancer)
+    # Executors take 0.1 s to import; without settings of their own all have the same patience.
+    how = execution_settings(settings, balancer) if settings.is_set("execution") else RetryPolicy()
     known = [] if plan.strategy == UNDO else known_executions(state_folder())
     warnings = staleness_warnings(reference, known, time.time(), how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()

@@ -5,6 +5,9 @@ without another leader. Kafka prefers the first of the list. A leader that is no
 died and returned, loses its role at the next election of preferred leaders, regardless of load.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,6 +118,19 @@ class PlanPath:
     log_dir_schedule: LogDirSchedule
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection: it would walk all moves of a large plan again and again, and finds no cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_collector_paused()
 def plan_of(
     problem: ReplicasProblem,
     strategy: str,
