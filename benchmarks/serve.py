@@ -2,8 +2,8 @@
 
 The brokers answer in Kafka's protocol and are simulated. A snapshot comes into the lake at intervals, as the
 pipeline writes it. The simulated brokers of the large cluster hold no partitions: while the service observes
-and plans, it asks brokers for reassignments alone. The part `stream` starts `serve` with
-`observe = "run"`: collector, Spark and the service, all on simulated brokers.
+and plans, it asks brokers for reassignments alone. The parts `stream` and `batch` start `serve` with
+`observe = "run"` or `"batch"`: collector, Spark and the service, all on simulated brokers.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 SIZES = {"large": (1000, 1_002_000), "forecast": (1000, 1_002_000), "six": (6, 600)}
 """Brokers and replicas; `forecast` has the loads of 24 hours to come for each replica."""
+OBSERVED = {"stream": "run", "batch": "batch"}
+"""Settings `observe` of parts in which the service starts collector and pipeline itself."""
 HOURS = 24
 TICKS, LOOSE = 2_880, 50
 """A day of samples every 30 s; the newest are in files of their own until a compaction."""
@@ -75,19 +77,21 @@ MEBIBYTE = 1 << 20
 def main() -> None:
     """Measure the parts asked for, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"which: {', '.join(SIZES)}, stream; all of them")
+    parser.add_argument("parts", nargs="*", help=f"which: {', '.join((*SIZES, *OBSERVED))}; all of them")
     parser.add_argument("--idle-seconds", type=float, default=300.0)
     parser.add_argument("--stream-seconds", type=float, default=660.0)
     parser.add_argument("--stream-interval", type=float, default=10.0, help="seconds between samples")
-    parser.add_argument("--partitions", type=int, default=2000, help="of stream")
+    parser.add_argument("--batch-interval", type=float, default=300.0, help="seconds between runs of batch")
+    parser.add_argument("--partitions", type=int, default=2000, help="of stream and batch")
     asked = parser.parse_args()
     before = read_result("serve")
     rows: dict[str, Any] = dict(before["rows"]) if before else {}
-    for part in asked.parts or [*SIZES, "stream"]:
+    for part in asked.parts or [*SIZES, *OBSERVED]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            if part == "stream":
-                rows[part] = streamed(folder, asked.partitions, asked.stream_interval, asked.stream_seconds)
+            if part in OBSERVED:
+                intervals = asked.stream_interval, asked.batch_interval if part == "batch" else 0.0
+                rows[part] = streamed(folder, part, asked.partitions, intervals, asked.stream_seconds)
             else:
                 rows[part] = watched(folder, part, asked.idle_seconds)
         print(json.dumps({part: rows[part]}, indent=1), flush=True)
@@ -459,9 +463,23 @@ def is_lost(process: Process, broker: str) -> bool:
 # ------------------------------------------------------------ with its children
 
 
-def streamed(folder: Path, partitions: int, interval: float, seconds: float) -> dict[str, Any]:
-    """Memory of all processes of a service that starts collector and stream; and the time to see a death."""
-    brokers = 12
+def age_of_snapshot(process: Process) -> float:
+    """Seconds since the instant of the newest snapshot that the service has read."""
+    (one,) = process.json("/api/v1/clusters")
+    return time.time() - datetime.datetime.fromisoformat(one["snapshot_taken_at"]).timestamp()
+
+
+def streamed(
+    folder: Path, part: str, partitions: int, intervals: tuple[float, float], seconds: float
+) -> dict[str, Any]:
+    """Memory of all processes of a service that starts collector and pipeline; and the time to see a death.
+
+    Parameters
+    ----------
+    intervals
+        Time between two samples, and between two runs of the pipeline where it does not stay.
+    """
+    brokers, (interval, pause) = 12, intervals
     cluster = cluster_of(brokers)
     for topic in range(partitions // 20):
         replicas = {
@@ -470,7 +488,7 @@ def streamed(folder: Path, partitions: int, interval: float, seconds: float) -> 
         }
         cluster.controller.create_topic(f"t{topic:03}", replicas, 100 * MEBIBYTE, 5e4)
     section = (
-        f'observe = "run"\ninterval_seconds = {interval}\n'
+        f'observe = "{OBSERVED[part]}"\ninterval_seconds = {pause or interval}\n'
         '[serve.broker_lost]\nmode = "observe"\n[serve.drift]\nmode = "observe"\n'
     )
     rest = (
@@ -481,21 +499,27 @@ def streamed(folder: Path, partitions: int, interval: float, seconds: float) -> 
     server = SimulatedKafkaServer(cluster, speed=1.0)
     found: dict[str, Any] = {
         "brokers": brokers, "partitions": partitions, "interval_seconds": interval, "seconds": seconds,
+        "pause_seconds": pause,
     }  # fmt: skip
     with server, served(folder, server, section, rest) as (process, lake):
         wait_for("decides on a snapshot", lambda: is_observed(process), process, 600)
         found["first_snapshot_seconds"] = round(time.monotonic() - process.begun, 1)
         found["peak_mebibytes_start"] = process.peak()
-        before, begun = cpu_seconds(process.id), time.monotonic()
-        steps = []
+        before, begun = cpu_seconds(process.id, children=True), time.monotonic()
+        own = cpu_seconds(process.id)
+        steps, oldest = [], 0.0
         while time.monotonic() < begun + seconds:
-            time.sleep(min(60.0, begun + seconds - time.monotonic() + 0.1))
+            minute = time.monotonic() + 60
+            while time.monotonic() < min(minute, begun + seconds):
+                time.sleep(1.0)
+                oldest = max(oldest, age_of_snapshot(process))
             steps.append(process.peak())
             print(steps[-1], flush=True)
-        found["core_share_of_service"] = round(
-            (cpu_seconds(process.id) - before) / (time.monotonic() - begun), 4
-        )
+        passed = time.monotonic() - begun
+        found["core_share_of_service"] = round((cpu_seconds(process.id) - own) / passed, 4)
+        found["core_share"] = round((cpu_seconds(process.id, children=True) - before) / passed, 4)
         found["peak_mebibytes_each_minute"] = steps
+        found["oldest_snapshot_seconds"] = round(oldest, 1)
         found["snapshots"] = sum(1 for path in (lake / "snapshots").glob("*/*") if path.is_dir())
         found["death_seconds"] = [death(process, server, broker) for broker in (3, 4)]
     return found
