@@ -211,12 +211,12 @@ def command_of(process: int) -> str:
 
 
 def cpu_seconds(process: int, *, children: bool = False) -> float:
-    """Processor seconds of a process so far."""
+    """Processor seconds of a process so far; with its children also of those that have ended."""
     seconds = 0.0
     for one in family(process) if children else [process]:
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
-            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            seconds += sum(map(int, fields[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
     return seconds
 
 
