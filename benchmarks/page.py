@@ -663,6 +663,22 @@ def _serve() -> str:
         f"{largest['service']:.0f} MiB, all at once at most {largest['all']:,.0f} MiB (PSS, seen every "
         f"0.2 s). First snapshot: after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
         f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}.\n"
+        + _without_a_stream(rows.get("batch"))
+    )
+
+
+def _without_a_stream(found: dict[str, Any] | None) -> str:
+    """What `observe = "batch"` takes."""
+    if found is None:
+        return ""
+    peaks = [one["all"] for one in found["peak_mebibytes_each_minute"]]
+    return (
+        f'\nWith `observe = "batch"` and a run every {found["pause_seconds"]:.0f} s, for '
+        f"{found['seconds'] / 60:.0f} minutes on the same cluster: all processes together take "
+        f"{min(peaks):,.0f} MiB between runs and at most {max(peaks):,.0f} MiB during one, "
+        f"{_percent(found['core_share'])} of a core in the mean. The newest snapshot was at most "
+        f"{found['oldest_snapshot_seconds']:.0f} s old; the first came after "
+        f"{found['first_snapshot_seconds']:.0f} s, since the first run finds no samples.\n"
     )
 
 
