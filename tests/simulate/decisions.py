@@ -534,6 +534,8 @@ class ServiceWorld:
                 case Notify(key="paused", over=False):
                     self.paused_until = math.inf
                 case Notify() if "not measured" in one.reason:
+                    if f"execution {truth.measuring} " in one.reason:
+                        truth.measuring = None  # figures that come later say nothing more
                     truth.owed = {
                         number: at
                         for number, at in truth.owed.items()
