@@ -8,6 +8,7 @@ exception. All balancers leave their claims in the same place of a cluster.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -29,6 +30,9 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 Change = Mapping[str, str | None]
 """Name of a setting -> its new value; None takes it away."""
 
+RECONNECT_SECONDS: Final = 0.5
+"""Longer than the first pauses of the client between two connections to a broker."""
+
 _T = TypeVar("_T")
 
 
@@ -46,10 +50,14 @@ class AdminCalls:
 
     def __call__(self, call: Callable[[], _T]) -> _T:
         """The answer to a call; every failure of the client as a `PortError`."""
-        from kafka.errors import KafkaError, UnknownBrokerIdError
+        from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
 
         try:
             try:
+                return call()
+            except NodeNotReadyError:
+                # The client pauses before it connects to a broker again, and has sent nothing.
+                time.sleep(RECONNECT_SECONDS)
                 return call()
             except UnknownBrokerIdError:
                 # The broker came back after the client last looked who there is, which may be minutes ago.

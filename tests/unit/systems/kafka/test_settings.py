@@ -1,10 +1,14 @@
 """The keys of a Kafka cluster: valid values, and errors for others."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kafka.errors import NodeNotReadyError
 
 from support.settings import cluster_table
+from trimtab.act.execution.port import PortError
+from trimtab.systems.kafka import calls
 from trimtab.systems.kafka.settings import (
     KafkaConnection,
     kafka_connection,
@@ -130,3 +134,21 @@ def test_a_missing_certificate_is_reported_by_path(tmp_path):
     table = {"bootstrap": "b:1", "security_protocol": "SSL", "tls_ca": "ca.pem"}
     with pytest.raises(SettingsError, match=str(Path(tmp_path / "ca.pem"))):
         connection_from_table(table, {}, tmp_path)
+
+
+def test_a_call_waits_for_the_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that pauses between two connections has sent nothing, so the call is safe to repeat."""
+    monkeypatch.setattr(calls, "RECONNECT_SECONDS", 0.0)
+    answers = [NodeNotReadyError(4), None, NodeNotReadyError(4), NodeNotReadyError(4)]
+
+    def call() -> str:
+        error = answers.pop(0)
+        if error is not None:
+            raise error
+        return "done"
+
+    admin = calls.AdminCalls(SimpleNamespace(_controller_id=4))  # type: ignore[arg-type]
+    assert admin(call) == "done"
+    with pytest.raises(PortError) as refused:
+        admin(call)
+    assert refused.value.failure.transient
