@@ -22,10 +22,12 @@ from trimtab.files.store import files_in, remove_folder, size_of, written_at
 from trimtab.observe.lake.columns import DAY, arrow_schema
 from trimtab.observe.lake.lake import INDEX, RAW, RawIndex, publish_index, read_entries
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, new_path
-from trimtab.observe.lake.parquet import source_of, write_rows, writer_of
+from trimtab.observe.lake.parquet import finished_files, source_of, writer_of
 from trimtab.observe.lake.rebuild import named_by_unfinished
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow
 
     from trimtab.files.store import Location
@@ -49,7 +51,7 @@ MIN_FOLDERS = 8
 """Fewer neighbours than this are not worth a new file."""
 
 LARGEST_BYTES = 32 * 2**20
-"""Files that are larger together stay apart: what is joined is in memory, some fifty times as large."""
+"""Files that are larger together stay apart."""
 
 ROWS_PER_GROUP = 10_000
 """A reader of the newest ticks reads the last row groups of a file, which may hold a month."""
@@ -131,15 +133,47 @@ def _folder_runs(lake: Lake, entries: tuple[ManifestEntry, ...]) -> list[list[Ma
 
 
 def _joined(lake: Lake, table: str, run: list[ManifestEntry]) -> ManifestEntry:
-    column = lake.balancer.time_column(table)
-    rows = read_entries(lake.tables, column, tuple(run), None, None, None)
-    rows = rows.sort_by(column)
-    path = new_path(table)
-    write_rows(
-        lake.tables / path / "compacted.parquet", rows, compression="zstd", row_group_size=ROWS_PER_GROUP
-    )
-    times = rows[column].cast("int64")
-    return ManifestEntry(path, run[0].begin, run[-1].end, times[0].as_py(), times[-1].as_py())
+    column, path = lake.balancer.time_column(table), new_path(table)
+    schema = _schema_of(lake, run)
+    waiting: list[pyarrow.Table] = []
+    times: list[int] = []
+    with writer_of(lake.tables / path / "compacted.parquet", schema) as writer:
+        for rows in _in_order_of_time(lake, column, run):
+            found = rows[column].cast("int64")
+            times += [found[0].as_py(), found[-1].as_py()]
+            waiting.append(_in_form(rows, schema))
+            if sum(one.num_rows for one in waiting) >= ROWS_PER_GROUP:
+                _write(writer, waiting, ROWS_PER_GROUP)
+        if waiting:
+            _write(writer, waiting, ROWS_PER_GROUP)
+    return ManifestEntry(path, run[0].begin, run[-1].end, times[0], times[-1])
+
+
+def _schema_of(lake: Lake, run: list[ManifestEntry]) -> pyarrow.Schema:
+    """All columns that rows of some entries have, which other versions may have written."""
+    import pyarrow
+    import pyarrow.parquet
+
+    files = [file for entry in run for file in finished_files(lake.tables / entry.path)]
+    schemas = [pyarrow.parquet.read_schema(source_of(file)).remove_metadata() for file in files]
+    return pyarrow.unify_schemas(schemas, promote_options="default")
+
+
+PART_BYTES = 2**20
+"""Bytes of a table's folder that are in memory at a time while it is joined, about."""
+
+
+def _in_order_of_time(lake: Lake, column: str, run: list[ManifestEntry]) -> Iterator[pyarrow.Table]:
+    """Rows of entries that follow one another, a part of the time after the other."""
+    for entry in run:
+        parts = size_of(lake.tables / entry.path) // PART_BYTES + 1
+        span = entry.last + 1 - entry.first
+        cuts = [entry.first + span * number // parts for number in range(1, parts)]
+        bounds = sorted({entry.begin, *(one for one in cuts if entry.begin < one < entry.end), entry.end})
+        for low, high in pairwise(bounds):
+            rows = read_entries(lake.tables, column, (entry,), None, low, high)
+            if rows.num_rows:
+                yield rows.sort_by(column)
 
 
 BATCH_ROWS = 200_000
@@ -303,11 +337,26 @@ def _write_joined(lake: Lake, target: Location, paths: list[Location]) -> list[s
     return held
 
 
-def _write(writer: pyarrow.parquet.ParquetWriter, waiting: list[pyarrow.Table]) -> None:
+def _write(
+    writer: pyarrow.parquet.ParquetWriter, waiting: list[pyarrow.Table], rows_per_group: int | None = None
+) -> None:
     import pyarrow
 
-    writer.write_table(pyarrow.concat_tables(waiting).combine_chunks())
+    writer.write_table(pyarrow.concat_tables(waiting).combine_chunks(), rows_per_group)
     waiting.clear()
+
+
+def _in_form(rows: pyarrow.Table, schema: pyarrow.Schema) -> pyarrow.Table:
+    """Rows with the columns of a schema; those that they lack are null."""
+    import pyarrow
+
+    columns = [
+        rows[item.name].cast(item.type)
+        if item.name in rows.column_names
+        else pyarrow.nulls(rows.num_rows, item.type)
+        for item in schema
+    ]
+    return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
 def _rows_as(path: Location, schema: pyarrow.Schema) -> pyarrow.Table | None:
@@ -317,17 +366,7 @@ def _rows_as(path: Location, schema: pyarrow.Schema) -> pyarrow.Table | None:
     try:
         with pyarrow.parquet.ParquetFile(source_of(path)) as file:
             rows = file.read(use_threads=False)
-        if not set(rows.column_names) <= set(schema.names):
-            return None
-        return pyarrow.Table.from_arrays(
-            [
-                rows[item.name].cast(item.type)
-                if item.name in rows.column_names
-                else pyarrow.nulls(rows.num_rows, item.type)
-                for item in schema
-            ],
-            schema=schema,
-        )
+        return _in_form(rows, schema) if set(rows.column_names) <= set(schema.names) else None
     except StoreError:
         raise
     except (pyarrow.ArrowException, OSError):

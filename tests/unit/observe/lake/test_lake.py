@@ -12,6 +12,7 @@ from support.local_paths import local
 from support.small_lake import NOON, STEP, imbalance_rows, publish
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
+from trimtab.observe.lake import compaction
 from trimtab.observe.lake.compaction import MIN_FOLDERS, compacted_tables
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -118,6 +119,29 @@ def test_a_lake_with_parts_from_before_a_column_was_dropped_is_read_and_compacte
     joined = compacted_tables(lake, lake.manifest())
     assert len(joined.tables["imbalance"]) == 1
     assert lake.table("imbalance", ["tick", "resource", "sigma"], manifest=joined).num_rows == 8 * MIN_FOLDERS
+
+
+def test_large_parts_are_joined_a_part_of_their_time_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of a compaction does not grow with what is joined; rows, order and columns are the same."""
+    monkeypatch.setattr(compaction, "PART_BYTES", 2_000)
+    ticks = [NOON + number * STEP for number in range(MIN_FOLDERS * 10)]
+    rows = [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2), 2: (0.4, 0.2, 0.2, 0.2)}) for tick in ticks]
+    large = [row for part in rows[29::-1] for row in part]  # as a batch writes it, in no order
+    lake = publish(tmp_path, {"imbalance": [large, *rows[30:]]})
+    held: list[int] = []
+    read = compaction.read_entries
+    monkeypatch.setattr(
+        compaction, "read_entries", lambda *rest: held.append(len(found := read(*rest))) or found
+    )
+    before = lake.table("imbalance").sort_by([("tick", "ascending"), ("resource", "ascending")])
+    joined = compacted_tables(lake, lake.manifest())
+    assert len(joined.tables["imbalance"]) == 1
+    after = lake.table("imbalance", manifest=joined)
+    assert after["tick"].to_pylist() == sorted(after["tick"].to_pylist())
+    assert after.sort_by([("tick", "ascending"), ("resource", "ascending")]).equals(before)
+    assert max(held) < len(large) / 2
 
 
 def test_days_are_compacted_apart_so_that_the_older_one_can_go(tmp_path: Path) -> None:

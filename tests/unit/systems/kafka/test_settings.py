@@ -147,7 +147,7 @@ def test_a_call_waits_for_the_next_connection(monkeypatch: pytest.MonkeyPatch) -
             raise error
         return "done"
 
-    admin = calls.AdminCalls(SimpleNamespace(_controller_id=4))  # type: ignore[arg-type]
+    admin = calls.AdminCalls(SimpleNamespace(_controller_id=4))
     assert admin(call) == "done"
     with pytest.raises(PortError) as refused:
         admin(call)
