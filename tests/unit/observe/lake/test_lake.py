@@ -14,7 +14,7 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import compaction
 from trimtab.observe.lake.compaction import MIN_FOLDERS, compacted_tables
-from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.lake import Lake, microseconds, read_entries
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 
@@ -131,7 +131,7 @@ def test_large_parts_are_joined_a_part_of_their_time_at_once(
     large = [row for part in rows[29::-1] for row in part]  # as a batch writes it, in no order
     lake = publish(tmp_path, {"imbalance": [large, *rows[30:]]})
     held: list[int] = []
-    read = compaction.read_entries
+    read = read_entries
     monkeypatch.setattr(
         compaction, "read_entries", lambda *rest: held.append(len(found := read(*rest))) or found
     )
