@@ -157,17 +157,10 @@ _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 """Less memory for a process with one thread."""
 
 
-M_ARENA_MAX: Final = -8
-"""Of glibc's `mallopt`."""
-
-
 def use_one_heap() -> None:
-    """Let all threads of this process allocate from one heap; a heap for each takes 12 MiB more.
-
-    Only glibc has several.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+    """Let all threads of this process allocate from one heap of glibc; a heap for each takes 12 MiB more."""
+    with suppress(AttributeError):
+        _LIBC.mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def call_apart(function: Callable[..., Any], *arguments: Any, nice: int = NICE) -> Any:

@@ -133,8 +133,13 @@ def _folder_runs(lake: Lake, entries: tuple[ManifestEntry, ...]) -> list[list[Ma
 
 
 def _joined(lake: Lake, table: str, run: list[ManifestEntry]) -> ManifestEntry:
+    import pyarrow.parquet
+
     column, path = lake.balancer.time_column(table), new_path(table)
-    schema = _schema_of(lake, run)
+    files = [file for entry in run for file in finished_files(lake.tables / entry.path)]
+    # Other versions may have written other columns: all are kept.
+    schemas = [pyarrow.parquet.read_schema(source_of(file)).remove_metadata() for file in files]
+    schema = pyarrow.unify_schemas(schemas, promote_options="default")
     waiting: list[pyarrow.Table] = []
     times: list[int] = []
     with writer_of(lake.tables / path / "compacted.parquet", schema) as writer:
@@ -149,16 +154,6 @@ def _joined(lake: Lake, table: str, run: list[ManifestEntry]) -> ManifestEntry:
     return ManifestEntry(path, run[0].begin, run[-1].end, times[0], times[-1])
 
 
-def _schema_of(lake: Lake, run: list[ManifestEntry]) -> pyarrow.Schema:
-    """All columns that rows of some entries have, which other versions may have written."""
-    import pyarrow
-    import pyarrow.parquet
-
-    files = [file for entry in run for file in finished_files(lake.tables / entry.path)]
-    schemas = [pyarrow.parquet.read_schema(source_of(file)).remove_metadata() for file in files]
-    return pyarrow.unify_schemas(schemas, promote_options="default")
-
-
 PART_BYTES = 2**20
 """Bytes of a table's folder that are in memory at a time while it is joined, about."""
 
@@ -168,11 +163,9 @@ def _in_order_of_time(lake: Lake, column: str, run: list[ManifestEntry]) -> Iter
     for entry in run:
         parts = size_of(lake.tables / entry.path) // PART_BYTES + 1
         span = entry.last + 1 - entry.first
-        cuts = [entry.first + span * number // parts for number in range(1, parts)]
-        bounds = sorted({entry.begin, *(one for one in cuts if entry.begin < one < entry.end), entry.end})
-        for low, high in pairwise(bounds):
-            rows = read_entries(lake.tables, column, (entry,), None, low, high)
-            if rows.num_rows:
+        cuts = {entry.first + span * number // parts for number in range(1, parts)}
+        for low, high in pairwise(sorted({entry.begin, *cuts, entry.end})):
+            if (rows := read_entries(lake.tables, column, (entry,), None, low, high)).num_rows:
                 yield rows.sort_by(column)
 
 
@@ -337,12 +330,10 @@ def _write_joined(lake: Lake, target: Location, paths: list[Location]) -> list[s
     return held
 
 
-def _write(
-    writer: pyarrow.parquet.ParquetWriter, waiting: list[pyarrow.Table], rows_per_group: int | None = None
-) -> None:
+def _write(writer: pyarrow.parquet.ParquetWriter, waiting: list[pyarrow.Table], size: int = 2**20) -> None:
     import pyarrow
 
-    writer.write_table(pyarrow.concat_tables(waiting).combine_chunks(), rows_per_group)
+    writer.write_table(pyarrow.concat_tables(waiting).combine_chunks(), size)
     waiting.clear()
 
 
@@ -350,13 +341,7 @@ def _in_form(rows: pyarrow.Table, schema: pyarrow.Schema) -> pyarrow.Table:
     """Rows with the columns of a schema; those that they lack are null."""
     import pyarrow
 
-    columns = [
-        rows[item.name].cast(item.type)
-        if item.name in rows.column_names
-        else pyarrow.nulls(rows.num_rows, item.type)
-        for item in schema
-    ]
-    return pyarrow.Table.from_arrays(columns, schema=schema)
+    return pyarrow.concat_tables([schema.empty_table(), rows], promote_options="permissive").cast(schema)
 
 
 def _rows_as(path: Location, schema: pyarrow.Schema) -> pyarrow.Table | None:
