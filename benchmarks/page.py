@@ -460,6 +460,9 @@ def _compared(rows: dict[str, Any]) -> str:
     )
 
 
+MEMORY = ("peak_mebibytes", "batch_peak_mebibytes", "live_peak_mebibytes")
+
+
 def _points(points: dict[str, dict[str, Any]]) -> str:
     """Batch and live runs by numbers of partitions, cores and workers."""
     if not points:
@@ -476,7 +479,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
             _seconds(one["tick_seconds"]),
             f"{one['tick_rows_per_second']:,}",
             _shares(one["tick_cpu_seconds"]),
-            f"{one['batch_peak_mebibytes']:,} / {one['live_peak_mebibytes']:,}",
+            " / ".join(f"{one[name]:,}" for name in MEMORY if name in one),
         )
         for one in points.values()
     ]
@@ -498,6 +501,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "process of its own.\n\n"
         "- *Batch* is the second of two batches in the process, with `--large-job`. *Live* is a micro-batch "
         "per tick with the settings of `trimtab pipeline stream`; figures are medians of the later half.\n"
+        "- Lines with one figure of memory are older: both parts ran in one process with `--large-job`.\n"
         "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
@@ -662,8 +666,8 @@ def _serve() -> str:
         f"{largest['pipeline']:.0f} MiB (Python), the collector {largest['collect']:.0f} MiB, the service "
         f"{largest['service']:.0f} MiB, all at once at most {largest['all']:,.0f} MiB (PSS, seen every "
         f"0.2 s). First snapshot: after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
-        f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}.\n"
-        + _without_a_stream(rows.get("batch"))
+        f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}. "
+        f"{stream.get('note', '')}\n" + _without_a_stream(rows.get("batch"))
     )
 
 
