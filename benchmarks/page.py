@@ -675,12 +675,12 @@ def _without_a_stream(found: dict[str, Any] | None) -> str:
     """What `observe = "batch"` takes."""
     if found is None:
         return ""
-    peaks = [one["all"] for one in found["peak_mebibytes_each_minute"]]
+    minutes = [found["peak_mebibytes_start"], *found["peak_mebibytes_each_minute"]]
     return (
         f'\nWith `observe = "batch"` and a run every {found["pause_seconds"]:.0f} s, for '
-        f"{found['seconds'] / 60:.0f} minutes on the same cluster: all processes together take "
-        f"{min(peaks):,.0f} MiB between runs and at most {max(peaks):,.0f} MiB during one, "
-        f"{_percent(found['core_share'])} of a core in the mean. The newest snapshot was at most "
+        f"{found['seconds']:.0f} s on the same cluster and a busy machine: service and collector, that stay, "
+        f"take {max(one['service'] + one['collect'] for one in minutes):,.0f} MiB, all processes in a run "
+        f"at most {max(one['all'] for one in minutes):,.0f} MiB. The newest snapshot was at most "
         f"{found['oldest_snapshot_seconds']:.0f} s old; the first came after "
         f"{found['first_snapshot_seconds']:.0f} s, since the first run finds no samples.\n"
     )

@@ -210,14 +210,10 @@ def command_of(process: int) -> str:
     return next((one for one in ("collect", "pipeline") if one in words), "planner")
 
 
-def cpu_seconds(process: int, *, children: bool = False) -> float:
-    """Processor seconds of a process so far; with its children also of those that have ended."""
-    seconds = 0.0
-    for one in family(process) if children else [process]:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
-            seconds += sum(map(int, fields[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
-    return seconds
+def cpu_seconds(process: int) -> float:
+    """Processor seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for(name: str, holds: Callable[[], object], process: Process, seconds: float = 300.0) -> None:
@@ -505,8 +501,7 @@ def streamed(
         wait_for("decides on a snapshot", lambda: is_observed(process), process, 600)
         found["first_snapshot_seconds"] = round(time.monotonic() - process.begun, 1)
         found["peak_mebibytes_start"] = process.peak()
-        before, begun = cpu_seconds(process.id, children=True), time.monotonic()
-        own = cpu_seconds(process.id)
+        before, begun = cpu_seconds(process.id), time.monotonic()
         steps, oldest = [], 0.0
         while time.monotonic() < begun + seconds:
             minute = time.monotonic() + 60
@@ -515,9 +510,9 @@ def streamed(
                 oldest = max(oldest, age_of_snapshot(process))
             steps.append(process.peak())
             print(steps[-1], flush=True)
-        passed = time.monotonic() - begun
-        found["core_share_of_service"] = round((cpu_seconds(process.id) - own) / passed, 4)
-        found["core_share"] = round((cpu_seconds(process.id, children=True) - before) / passed, 4)
+        found["core_share_of_service"] = round(
+            (cpu_seconds(process.id) - before) / (time.monotonic() - begun), 4
+        )
         found["peak_mebibytes_each_minute"] = steps
         found["oldest_snapshot_seconds"] = round(oldest, 1)
         found["snapshots"] = sum(1 for path in (lake / "snapshots").glob("*/*") if path.is_dir())
