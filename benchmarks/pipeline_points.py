@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -87,15 +88,16 @@ def measured(partitions: int, master: str, live_ticks: int) -> dict[str, Any]:
     return found
 
 
+def settings_on(master: str) -> SessionSettings:
+    """Settings of Spark on this machine: two cores, of one process or of workers."""
+    if master.startswith("local["):
+        return SessionSettings(master=master)
+    return SessionSettings(master=master, cores=2, executor_memory="2g")
+
+
 def batch_part(asked: argparse.Namespace) -> dict[str, Any]:
     """Seconds, rows per second, CPU seconds and memory of the second of two batches."""
-    settings = SessionSettings(
-        master=asked.master,
-        memory="3g",
-        large_job=True,
-        cores=0 if asked.master.startswith("local[") else 2,
-        executor_memory=None if asked.master.startswith("local[") else "2g",
-    )
+    settings = replace(settings_on(asked.master), memory="3g", large_job=True)
     ticks = max(PARTITION_TICKS // asked.partitions, 2)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -128,12 +130,8 @@ def live_part(asked: argparse.Namespace) -> dict[str, Any]:
         scratch = Path(name)
         lake = Lake(scratch / "live", REPLICAS)
         per_tick = fill(lake, asked.partitions, asked.live_ticks, asked.live_ticks) // asked.live_ticks
-        is_local = asked.master.startswith("local[")
-        spark = SessionSettings(
-            master=asked.master, cores=0 if is_local else 2, executor_memory=None if is_local else "2g"
-        )
         begun = time.perf_counter()
-        session = spark_session(stream_settings(spark, per_tick), scratch / "spark")
+        session = spark_session(stream_settings(settings_on(asked.master), per_tick), scratch / "spark")
         micro = _live(session, lake, begun)
         memory = peak_mebibytes()
         session.stop()

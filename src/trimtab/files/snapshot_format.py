@@ -5,14 +5,12 @@ A folder is written as a whole or not at all. The fields of a model's class are 
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import gzip
 import hashlib
 import os
 import shutil
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +23,7 @@ from trimtab.files.document import JsonDocument, one_of
 from trimtab.files.head import QualityRecord, quality_fields
 from trimtab.files.records import names_of, record_of
 from trimtab.files.snapshot_source import SnapshotSource, source_of
-from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference, collections_paused
 from trimtab_common.documents import checked_format
 from trimtab_common.errors import InputError
 from trimtab_common.files import (
@@ -245,7 +243,7 @@ class SnapshotFormat(Generic[SnapshotT]):
 
     def from_json(self, path: Path, data: bytes, sha256: str) -> SnapshotT:
         """The same from the JSON text of a file, whose digest is at hand."""
-        with _no_collections():
+        with collections_paused():
             document = JsonDocument(path, data, self.known_names)
             document.require(("format",), tuple(document.parts))
             checked_format(str(path), document.part("format", object), self.name)
@@ -294,7 +292,7 @@ class SnapshotFormat(Generic[SnapshotT]):
 
     def to_json(self, snapshot: SnapshotT) -> bytes:
         """The JSON text of a snapshot, a row of a table a line; the same bytes for the same snapshot."""
-        with _no_collections():
+        with collections_paused():
             contents = self.contents(snapshot)
             parts = [_field(name, value) for name, value in self._head(snapshot, contents).items()]
             for table, record in self.tables.items():
@@ -353,18 +351,6 @@ def _lines(records: Sequence[Any]) -> bytes:
         return b"[]"
     lines = msgspec.json.Encoder().encode_lines(records).rstrip(b"\n")
     return b"[\n  " + lines.replace(b"\n", b",\n  ") + b"\n ]"
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Hold the garbage collector back: it would walk hundreds of thousands of records again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def small_format(

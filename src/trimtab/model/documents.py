@@ -5,6 +5,9 @@ has refused values beyond them. A receipt says what an execution did, when, what
 what was left.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -142,3 +145,18 @@ class Receipt(Generic[OutcomeT]):
 
 AnyReceipt = Receipt[Any]
 """A receipt of any balancer; its outcomes are the balancer's own."""
+
+
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """No garbage collection while the records of a large document are made.
+
+    It would walk hundreds of thousands of records again and again, and finds no cycle.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -341,7 +341,13 @@ def _in_form(rows: pyarrow.Table, schema: pyarrow.Schema) -> pyarrow.Table:
     """Rows with the columns of a schema; those that they lack are null."""
     import pyarrow
 
-    return pyarrow.concat_tables([schema.empty_table(), rows], promote_options="permissive").cast(schema)
+    columns = [
+        rows[item.name].cast(item.type)
+        if item.name in rows.column_names
+        else pyarrow.nulls(rows.num_rows, item.type)
+        for item in schema
+    ]
+    return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
 def _rows_as(path: Location, schema: pyarrow.Schema) -> pyarrow.Table | None:

@@ -5,14 +5,12 @@ without another leader. Kafka prefers the first of the list. A leader that is no
 died and returned, loses its role at the next election of preferred leaders, regardless of load.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from trimtab.model.documents import collections_paused
 from trimtab.model.load import FloatArray, IntArray, imbalance
 from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.model.replicas.log_dirs import dir_balance
@@ -118,19 +116,7 @@ class PlanPath:
     log_dir_schedule: LogDirSchedule
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No garbage collection: it would walk all moves of a large plan again and again, and finds no cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_collector_paused()
+@collections_paused()
 def plan_of(
     problem: ReplicasProblem,
     strategy: str,
