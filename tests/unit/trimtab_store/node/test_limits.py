@@ -130,7 +130,7 @@ def test_an_invalid_message_of_a_client_ends_its_connection_and_no_node(
             await stored(cluster)
 
     played(story())
-    lines = capsys.readouterr().err.splitlines()
+    lines = closures(capsys)
     assert [line.startswith("a connection is closed: client 'cl': ") for line in lines] == [True, True]
     assert all(sentence in line for line in lines), lines
 
@@ -162,10 +162,8 @@ def test_an_invalid_message_of_a_peer_ends_its_connection_and_no_node(
             await stored(cluster)
 
     played(story())
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.startswith("a connection is closed: node 2: ") and sentence in line for line in lines] == [
-        True
-    ], lines
+    (line,) = closures(capsys)
+    assert line.startswith("a connection is closed: node 2: ") and sentence in line
 
 
 def test_a_message_for_a_nonexistent_node_is_dropped(tmp_path: Path) -> None:
@@ -177,6 +175,15 @@ def test_a_message_for_a_nonexistent_node_is_dropped(tmp_path: Path) -> None:
         assert node._send(SendMessage(-1, 0, NodeHeartbeat((), 0, 0), synced=False)) is None
 
     played(story())
+
+
+def closures(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The closed connections among the lines on standard error.
+
+    On a busy machine a node also reports that it was paused.
+    """
+    lines = capsys.readouterr().err.splitlines()
+    return [line for line in lines if line.startswith("a connection is closed: ")]
 
 
 async def answer(reader: asyncio.StreamReader) -> Any:
