@@ -52,6 +52,10 @@ TOLERANCE = 1 + ROUNDING / 2
 """A search uses half of the tolerance. The sums of a board differ from those of the final evaluation by less.
 """
 
+UNREACHABLE_SPREAD = 0.02
+"""Where the most even load is above θ, no placement is within it: brokers at most this share above that load
+are then even enough. Otherwise every search would go on to its end: 2,000 partitions took two minutes."""
+
 THETA_WEIGHT = 100.0
 """Weight of a violation of θ relative to one of the band: an overload counts more than much unevenness."""
 
@@ -108,12 +112,12 @@ def limits_around(
     mean
         Shape (columns,); NaN where no broker counts.
     theta, epsilon
-        Shape (columns,): the goals, infinite if not requested.
+        Shape (columns,): the goals, infinite if not requested. A θ that no placement can meet is raised to
+        what one can.
     idle
         Mean utilisation below which a column is not balanced, of all columns or of shape (columns,).
     stretch
-        If rules keep brokers further than ε from the mean, ε counts from the nearest permitted load, and θ is
-        raised as far as necessary.
+        If rules keep brokers further than ε from the mean, ε counts from the nearest permitted load.
     share
         Of ε: the width of the band.
     """
@@ -122,7 +126,9 @@ def limits_around(
     # A column without load has no band: every usage of it would deviate infinitely from a mean of 0.
     asked = counted & (mean > 0)
     balanced = asked & (mean >= idle) & np.isfinite(epsilon)
-    top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * TOLERANCE
+    least_peak = mean * np.maximum(most, 1.0)
+    reachable = least_peak * (1 + np.minimum(epsilon, UNREACHABLE_SPREAD))
+    top = np.where(asked, np.where(least_peak > theta, reachable, theta), np.inf) * TOLERANCE
     epsilon = epsilon * share * TOLERANCE
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.minimum(top, np.where(balanced, mean * most * (1 + epsilon), np.inf))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.descent import balance
 
 TIGHT: dict[str, Callable[[], TightInstance]] = {
     # Copies wait for one another there, and the first plan that comes to mind fills a disk on the way.
@@ -60,6 +62,26 @@ def test_a_cluster_that_can_be_balanced_is_balanced(name: str) -> None:
     assert plan.verdict == Verdict.BALANCED
     assert max(plan.predicted.after.peak_usage.values()) <= 0.8
     assert not plan.problems
+
+
+@pytest.mark.parametrize("name", ["60 brokers, .795", "12 brokers, racks"])
+def test_the_search_ends_soon_if_theta_cannot_be_met(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load is above θ on average, so every plan is infeasible: operators need to be told so soon."""
+    descents = 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal descents
+        descents += 1
+        balance(*arguments)
+
+    monkeypatch.setattr(trim, "balance", counted)
+    level = TIGHT[name]().witness
+    plan = trim.plan(level, ReplicasSettings(theta=(0.7,) * len(RESOURCES)))
+    assert plan.verdict == Verdict.INFEASIBLE
+    assert {one.kind for one in plan.problems} >= {"add_brokers"}
+    assert plan.cost.bytes == 0
+    # Hundreds of descents to the end otherwise.
+    assert descents <= 2
 
 
 def test_the_steps_to_the_witness_fill_no_disk() -> None:

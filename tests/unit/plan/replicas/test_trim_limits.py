@@ -1,5 +1,6 @@
 """What `trim` is told to keep to: every broker has 100 of everything, so that loads read as percent."""
 
+import numpy as np
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
@@ -7,6 +8,7 @@ from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.search.limits import limits_around
 
 FULL = (100.0,) * 4
 
@@ -150,3 +152,17 @@ def test_racks_are_respected_although_crowding_one_would_balance_best() -> None:
         crowded[goals[0]] = [set(a.after) for a in plan.assignments if set(a.after) in ({1, 2}, {3, 4})]
     assert crowded["epsilon"]
     assert not crowded["rack"]
+
+
+def test_a_theta_that_no_placement_can_meet_is_raised() -> None:
+    """A mean of 0.9 is above 0.8: brokers up to 2 % above the mean are even enough. A mean of 0.5 is not."""
+    mean, theta, epsilon = np.array([0.9, 0.5]), np.array([0.8, 0.8]), np.array([0.1, 0.1])
+    found = limits_around(mean, np.ones((3, 2), dtype=np.bool_), theta, epsilon, 0.01)
+    assert found.theta == pytest.approx(np.full((3, 2), [0.918, 0.8]))
+    assert found.high == pytest.approx(np.full((3, 2), [0.918, 0.55]))
+    closer = limits_around(mean, np.ones((3, 2), dtype=np.bool_), theta, np.array([0.01, 0.1]), 0.01)
+    assert closer.theta[:, 0] == pytest.approx(0.909)
+    # Rules on racks force 1.9 times the mean on one broker, and more than theta with it.
+    stretch = np.array([[1.0, 1.9], [1.0, 1.0], [1.0, 1.0]]), np.ones((3, 2))
+    forced = limits_around(mean, np.ones((3, 2), dtype=np.bool_), theta, epsilon, 0.01, stretch)
+    assert forced.theta[:, 1] == pytest.approx([0.969, 0.8, 0.8])
