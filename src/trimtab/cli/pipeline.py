@@ -89,22 +89,43 @@ def stream(
         origin, jars = _source(source, found, context, most)
         stop = stop_on_signals()
         lakes = _lakes(context.lake)
-        samples = max(lake.newest_samples() for lake in lakes.values())
-        session = lake_session(stream_settings(spark, samples), context.lake, print_progress, jars)
-        run = (origin, seconds, once, stop, print_progress, ages, count)
-        try:
-            # A topic holds the samples of one balancer; a lake's files lie apart.
-            if origin.topic is None:
-                run_streams(session, list(lakes.values()), chosen, *run)
-            else:
-                name = chosen_level.name
-                run_stream(session, lakes[name], chosen[name], *run)
-        finally:
-            session.stop()
+        # A topic is not looked into before Spark starts.
+        samples = None if origin.topic else _first_samples(context.lake, lakes, stop, wait=not once)
+        if not stop.is_set():
+            session = lake_session(stream_settings(spark, samples or 0), context.lake, print_progress, jars)
+            run = (origin, seconds, once, stop, print_progress, ages, count)
+            try:
+                # A topic holds the samples of one balancer; a lake's files lie apart.
+                if origin.topic is None:
+                    run_streams(session, list(lakes.values()), chosen, *run)
+                else:
+                    name = chosen_level.name
+                    run_stream(session, lakes[name], chosen[name], *run)
+            finally:
+                session.stop()
     if as_json:
         published = {name: one.manifest().version for name, one in lakes.items()}
         versions = {name: version for name, version in published.items() if version}
         print_json({"lake": str(context.lake), "manifests": versions})
+
+
+POLL_SECONDS = 1.0
+"""Time between two looks for the first samples of a lake."""
+
+
+def _first_samples(
+    place: Location, lakes: dict[str, Lake], stop: threading.Event, *, wait: bool
+) -> int | None:
+    """Samples of the newest tick, for which Spark waits: its heap and its compiler depend on them."""
+    is_reported = False
+    while True:
+        newest = [found for lake in lakes.values() if (found := lake.newest_samples()) is not None]
+        if newest or not wait or stop.is_set():
+            return max(newest, default=None)
+        if not is_reported:
+            print_progress(f"lake {place} holds no samples yet: Spark starts with the first ones")
+            is_reported = True
+        stop.wait(POLL_SECONDS)
 
 
 def _direct_source(context: CommandContext) -> tuple[Balancer, str] | None:

@@ -381,6 +381,8 @@ def emptiest_dir(broker: SimulatedBroker, partitions: Iterable[SimulatedPartitio
     """Kafka's choice for a new replica: the usable dir with the fewest replicas, whatever their size."""
     usable = [path for path, found in broker.log_dirs.items() if found.online and not found.cordoned]
     counts = dict.fromkeys(usable or broker.log_dirs, 0)
+    if len(counts) == 1:
+        return next(iter(counts))
     for partition in partitions:
         held = partition.held.get(broker.id)
         if held is not None and held.log_dir in counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pyarrow
@@ -10,9 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.small_lake import NOON, STEP, publish
+from synthetic_telemetry import SyntheticCluster, land
+from trimtab.cli import pipeline
 from trimtab.cli.app import main
 from trimtab.cli.pipeline import _faults
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.parquet import write_rows
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.spark.session import SessionSettings
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -144,6 +151,50 @@ def test_spark_is_announced_before_it_starts(
     assert code == 1
     assert told.splitlines()[0] == "trimtab: starting Spark"
     assert "did not start: no machine for Java here" in told.splitlines()[1]
+
+
+def test_spark_starts_with_the_first_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream of an empty lake waits for samples: its heap and compiler depend on how many a tick has."""
+    chosen: list[SessionSettings] = []
+
+    def refuse(settings: SessionSettings, *_: object) -> None:
+        chosen.append(settings)
+        raise ObserveError("no Spark here")
+
+    raw = SyntheticCluster(partitions=5000).raw(1)
+
+    def arrive(_: object, seconds: float) -> bool:
+        land(raw, Lake(tmp_path, REPLICAS).raw, "first")
+        return False
+
+    monkeypatch.setattr(pipeline, "lake_session", refuse)
+    monkeypatch.setattr(threading.Event, "wait", arrive)
+    code, told = said(capsys, "stream", f"--lake={tmp_path}")
+    assert code == 1
+    assert told.splitlines() == [
+        f"trimtab: lake {tmp_path} holds no samples yet: Spark starts with the first ones",
+        "trimtab: no Spark here",
+    ]
+    (settings,) = chosen
+    assert raw.num_rows > 20_000
+    assert settings.memory == "1200m"
+
+
+def test_a_stream_that_waits_for_samples_can_be_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was started, and nothing is left behind."""
+
+    def stop(event: threading.Event, seconds: float) -> bool:
+        event.set()
+        return True
+
+    monkeypatch.setattr(threading.Event, "wait", stop)
+    code, told = said(capsys, "stream", f"--lake={tmp_path}")
+    assert code == 0
+    assert told == f"trimtab: lake {tmp_path} holds no samples yet: Spark starts with the first ones\n"
 
 
 def test_flags_of_the_requested_hours_are_reported(tmp_path: Path) -> None:

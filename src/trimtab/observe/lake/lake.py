@@ -226,11 +226,16 @@ class Lake:
         """True if anything was ever landed on this balancer; told without looking at the files."""
         return any(next(root.glob("date=*"), None) is not None for root in (self.raw, self.joined))
 
-    def newest_samples(self) -> int:
-        """Samples in the newest landed file, which is a tick's where a collector landed it; 0 without one."""
+    def newest_samples(self) -> int | None:
+        """Samples in the newest landed file, which is a tick's where a collector landed it; None without one.
+
+        A file that cannot be read counts as 0.
+        """
         days = self.raw_retention_days()
         files = finished_files(days[-1]) if days else []
-        footer = footer_of(files[-1]) if files else None
+        if not files:
+            return None
+        footer = footer_of(files[-1])
         return 0 if footer is None else footer.rows
 
     def raw_index(self) -> RawIndex:

@@ -263,6 +263,8 @@ class _MicroBatches:
         self._on_batch = on_batch
         self._observed: set[Location] = set()
         self._known: tuple[int, object] | None = None
+        self._is_large = False
+        """Of the micro-batch before; then samples are not fetched just to find that they are too many."""
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""
@@ -288,6 +290,7 @@ class _MicroBatches:
                 found = ticks_of(samples, lake.balancer.raw)
             else:
                 found = ticks_of_rows(gathered.samples, lake.balancer.raw)
+            self._is_large = found["rows"] > MAX_GATHERED
             if self._source.topic is not None and found["rows"]:
                 write_topic_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
             if found["ticks"]:
@@ -327,7 +330,7 @@ class _MicroBatches:
 
     def _gathered(self, samples: DataFrame) -> Gathered | None:
         """The samples of a micro-batch that is small, where Spark runs in this process."""
-        if self._source.topic is not None or not is_local(samples.sparkSession):
+        if self._is_large or self._source.topic is not None or not is_local(samples.sparkSession):
             return None
         found = samples.limit(MAX_GATHERED + 1).toArrow()
         return Gathered(found, self._frames) if found.num_rows <= MAX_GATHERED else None

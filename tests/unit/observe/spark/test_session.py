@@ -25,6 +25,7 @@ from trimtab.observe.spark.session import (
     executors_elsewhere,
     session_options,
     spark_session,
+    start_options,
     stream_settings,
 )
 from trimtab.observe.steps.stream import StreamSource, run_stream
@@ -83,12 +84,12 @@ def test_shuffles_are_cut_by_the_cores_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "memory", "is_large", "parts"),
-    [(0, "2g", False, "1"), (10_000, "512m", False, "1"), (100_000, "1200m", False, "2"),
-     (1_670_000, "3g", True, "4")],
+    ("samples", "memory", "is_large", "parts", "compiler"),
+    [(0, "2g", False, "1", "fast"), (10_000, "512m", False, "1", "fast"),
+     (100_000, "1200m", False, "2", "full"), (1_670_000, "3g", True, "4", "full")],
 )  # fmt: skip
 def test_a_stream_takes_the_memory_that_its_ticks_need(
-    samples: int, memory: str, is_large: bool, parts: str
+    samples: int, memory: str, is_large: bool, parts: str, compiler: str
 ) -> None:
     """Heap, compiler and shuffles follow the samples of a tick; settings of the user have precedence."""
     found = stream_settings(SessionSettings(cores=4), samples)
@@ -96,7 +97,10 @@ def test_a_stream_takes_the_memory_that_its_ticks_need(
     options = session_options(found)
     assert options["spark.driver.memory"] == memory
     assert options["spark.sql.shuffle.partitions"] == parts
-    assert ("TieredStopAtLevel" in options["spark.driver.extraJavaOptions"]) != is_large
+    java = options["spark.driver.extraJavaOptions"]
+    assert ("TieredStopAtLevel=1" in java) == (compiler == "fast")
+    assert ("UseSerialGC" in java) != is_large
+    assert java.endswith(start_options())
     assert options.get("spark.sql.codegen.wholeStage", "true") == "true"
     own = SessionSettings(memory="5g", conf={"spark": {"sql": {"shuffle": {"partitions": 7}}}})
     chosen = session_options(stream_settings(own, samples))
