@@ -24,6 +24,7 @@ from trimtab.observe.spark.expressions import (
     coverage,
     is_flagged,
     statistics,
+    with_statistics,
     with_window_ends,
 )
 from trimtab.observe.steps import clean as counts
@@ -107,7 +108,7 @@ def _summed(
         }
     )
     is_known = F.coalesce(F.col("is_known"), F.lit(False))
-    return (
+    grouped = (
         with_window_ends(rows, settings)
         .groupBy(*keys)
         .agg(
@@ -119,6 +120,7 @@ def _summed(
             F.coalesce(F.bool_or(~is_known), F.lit(False)).alias("extrapolated"),
         )
     )
+    return with_statistics(grouped, tuple(values))
 
 
 def _mean(name: str, value: Column) -> Column:

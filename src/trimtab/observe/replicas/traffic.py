@@ -32,8 +32,12 @@ _ENTITY: Final = (
 
 _OF_MANY: Final = frozenset(name for names in OF_MANY.values() for name in names)
 
+_KINDS_APART_FROM: Final = 200_000
+"""Samples of a step from which on each kind of `OF_MANY` is put in order alone: below, planning more queries
+costs more than narrower rows save."""
 
-def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
+
+def rates(cleaned: DataFrame, settings: PipelineSettings, samples: int = 0) -> DataFrame:
     """Changes between consecutive ticks of an entity, as whole numbers with the time they took.
 
     One row per accepted sample. A counter that fell means a restart: the whole row's changes are void, since
@@ -42,13 +46,32 @@ def rates(cleaned: DataFrame, settings: PipelineSettings) -> DataFrame:
 
     Nearly all samples are of kinds that fill few columns. They are put in order apart from the others, with
     those columns alone: what else such a sample should hold is no value of its kind, and does not get here.
+
+    Parameters
+    ----------
+    cleaned, settings
+        The table, and settings of the balancer.
+    samples
+        How many the step takes in.
     """
     accepted = cleaned.where("accepted")
     ticks = _ticks(accepted)
-    of_many = F.col("kind").isin(*OF_MANY)
-    many = _changes(accepted.where(of_many), _OF_MANY, ticks, settings)
-    few = _changes(accepted.where(~of_many), frozenset(cleaned.columns), ticks, settings)
-    return conform(many.unionByName(few, allowMissingColumns=True), RATES)
+    kind = F.col("kind")
+    of_many = kind.isin(*OF_MANY)
+    if samples < _KINDS_APART_FROM:
+        own = {
+            value: F.expr(f"case when kind = '{name}' then {value} end")
+            for name, values in OF_MANY.items()
+            for value in values
+        }
+        parts = [_changes(accepted.where(of_many).withColumns(own), _OF_MANY, ticks, settings)]
+    else:
+        parts = [
+            _changes(accepted.where(kind == name), frozenset(values), ticks, settings)
+            for name, values in OF_MANY.items()
+        ]
+    parts.append(_changes(accepted.where(~of_many), frozenset(cleaned.columns), ticks, settings))
+    return conform(reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts), RATES)
 
 
 def _changes(
@@ -58,18 +81,28 @@ def _changes(
     deltas = {column: name for column, name in DELTAS.items() if column in values}
     counters = [name for name in COUNTERS if name in values]
     state = [name for name in STATE if name in values]
-    needed = dict.fromkeys((*KEYS, "sampled_at", "flags", "leader", *deltas, *state))
+    led = [name for name in ("leader",) if name in values]
+    needed = dict.fromkeys((*KEYS, "sampled_at", "flags", *led, *deltas, *state))
     entity = Window.partitionBy(*_ENTITY).orderBy("tick")
     placed = [name for name in ("in_sync", "adding") if name in values]
-    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", "leader", *placed, *deltas)}
-    paired = accepted.select(*needed, *(column.alias(f"_before_{name}") for name, column in before.items()))
+    before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", *led, *placed, *deltas)}
+    led_before = F.col("_before_leader") if led else F.lit(None).cast("int")
+    # Comet takes windows of bounded frames row by row. Beside an unbounded one, `lag` is a shift of columns.
+    whole = entity.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    paired = accepted.select(
+        *needed,
+        *(column.alias(f"_before_{name}") for name, column in before.items()),
+        F.count(F.lit(1)).over(whole).alias("_rows"),
+    ).where("_rows > 0")
 
     tick = F.unix_micros("tick")
     by_tick = tick - F.unix_micros("_before_tick")
     near = by_tick <= settings.gap
     by_clock = F.unix_micros("sampled_at") - F.unix_micros("_before_sampled_at")
     fell = reduce(
-        or_, (F.coalesce(F.col(name) < F.col(f"_before_{name}"), F.lit(False)) for name in counters)
+        or_,
+        (F.coalesce(F.col(name) < F.col(f"_before_{name}"), F.lit(False)) for name in counters),
+        F.lit(False),
     )
     marked = paired.withColumns(
         {"_near": F.coalesce(near, F.lit(False)), "_fell": fell, "_by_clock": by_clock}
@@ -90,7 +123,7 @@ def _changes(
         {
             **changes,
             "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
-            "previous_leader": F.when(F.col("_near"), F.col("_before_leader")),
+            "previous_leader": F.when(F.col("_near"), led_before),
             "complete_before": _complete_before() if placed else F.lit(None).cast("array<int>"),
             "elapsed_us": F.when(is_valid_interval(), F.coalesce("_by_clock", by_tick)),
         }

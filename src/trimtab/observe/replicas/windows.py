@@ -45,6 +45,7 @@ from trimtab.observe.spark.expressions import (
     mean_load,
     mean_of_list,
     statistics,
+    with_statistics,
     with_window_ends,
 )
 from trimtab.observe.steps.cpu_fit import by_fixed_shares, fitted, with_costs
@@ -83,41 +84,40 @@ def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
     measured = F.when(known, F.col("elapsed_us"))
     keys = ("cluster", "window_end", "topic", "partition")
-    return (
-        rows.groupBy(*keys)
-        .agg(
-            *(F.max_by(name, "tick").alias(name) for name in ("leader", "replicas", "in_sync")),
-            _intercept("size_bytes").alias("disk"),
-            _best(_rate, "bytes_in", counted).alias("network_in"),
-            _best(_rate, "bytes_out", counted).alias("network_out"),
-            _best(_mean_rate, "bytes_in", counted).alias("leader_in"),
-            _mean_rate("log_bytes").alias("follower_in"),
-            *_trust("bytes_in", measured, counted, settings),
-            F.coalesce(F.bool_or("extrapolated"), F.lit(False)).alias("extrapolated"),
-        )
-        .withColumn("kind", F.lit("partition"))
+    newest = F.struct("tick", "leader", "replicas", "in_sync")
+    grouped = rows.groupBy(*keys).agg(
+        # A maximum by tick, which Comet has of numbers and text alone.
+        F.array_max(F.collect_list(newest)).alias("_newest"),
+        _intercept("size_bytes").alias("disk"),
+        _best(_rate, "bytes_in", counted).alias("network_in"),
+        _best(_rate, "bytes_out", counted).alias("network_out"),
+        _best(_mean_rate, "bytes_in", counted).alias("leader_in"),
+        _mean_rate("log_bytes").alias("follower_in"),
+        *_trust("bytes_in", measured, counted, settings),
+        F.coalesce(F.bool_or("extrapolated"), F.lit(False)).alias("extrapolated"),
+        F.lit("partition").alias("kind"),
     )
+    told = with_statistics(grouped, ("disk", "network_in", "network_out"))
+    return told.select("*", *(f"_newest.{name}" for name in ("leader", "replicas", "in_sync")))
 
 
 def _of_brokers(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     summed = rows.withColumn("bytes_in", F.col("leader_bytes_in") + F.col("follower_bytes_in"))
     counted = F.col("network_measured") & F.col("bytes_in").isNotNull()
     measured = F.when(counted & ~is_flagged(SampleFlag.MISSED), F.col("elapsed_us"))
-    return (
-        summed.groupBy("cluster", "window_end", "broker")
-        .agg(
-            F.coalesce(_cores(counted), _cores(F.lit(True))).alias("cpu"),
-            _intercept("disk_bytes").alias("disk"),
-            _best(_rate, "bytes_in", counted).alias("network_in"),
-            _best(_rate, "bytes_out", counted).alias("network_out"),
-            _best(_mean_rate, "leader_bytes_in", counted).alias("leader_in"),
-            _best(_mean_rate, "follower_bytes_in", counted).alias("follower_in"),
-            _mean_rate("requests").alias("requests"),
-            *_trust("bytes_in", measured, counted, settings),
-            F.lit(False).alias("extrapolated"),
-        )
-        .withColumn("kind", F.lit("broker"))
+    grouped = summed.groupBy("cluster", "window_end", "broker").agg(
+        F.coalesce(_cores(counted), _cores(F.lit(True))).alias("cpu"),
+        _intercept("disk_bytes").alias("disk"),
+        _best(_rate, "bytes_in", counted).alias("network_in"),
+        _best(_rate, "bytes_out", counted).alias("network_out"),
+        _best(_mean_rate, "leader_bytes_in", counted).alias("leader_in"),
+        _best(_mean_rate, "follower_bytes_in", counted).alias("follower_in"),
+        _mean_rate("requests").alias("requests"),
+        *_trust("bytes_in", measured, counted, settings),
+        F.lit(False).alias("extrapolated"),
+        F.lit("broker").alias("kind"),
     )
+    return with_statistics(grouped, ("cpu", "disk", "network_in", "network_out"))
 
 
 def _trust(

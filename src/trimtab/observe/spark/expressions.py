@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from trimtab.observe.lake.columns import NO_RATE, SECOND, STATISTICS, SampleFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -121,16 +121,55 @@ def coverage(elapsed: Column, settings: PipelineSettings) -> Column:
 
 
 def statistics(value: Column, mean: Column) -> Column:
-    """Statistics of a value over a window; null where no tick has it.
+    """What the statistics of a value over a window are made of; null where no tick has it.
 
-    The mean is an aggregate of its own: whoever knows what the ticks weigh takes it.
+    `with_statistics` makes them of it. The mean is an aggregate of its own: whoever knows what the ticks
+    weigh takes it.
     """
-    # Comet runs a percentile of one share, but reserves 1.6 GB a task for an hour of 2,000 partitions.
-    every = F.percentile(value, F.array(*(F.lit(share) for share in _SHARES)))
-    shares = [F.get(every, F.lit(place)) for place in range(len(_SHARES))]
     latest = F.max_by(value, F.when(value.isNotNull(), F.col("tick")))
-    fields = F.struct(mean, latest, *shares, F.max(value))
-    return F.when(F.count(value) > 0, fields.cast(STATISTICS))
+    ordered = F.sort_array(F.collect_list(value))
+    fields = F.struct(mean.alias("mean"), latest.alias("latest"), ordered.alias("ordered"))
+    return F.when(F.count(value) > 0, fields)
+
+
+def with_statistics(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Rows whose columns of `statistics` have become statistics.
+
+    Percentiles are those of Spark's `percentile`, to the bit. That function runs in the JVM, where it keeps a
+    map for each column and group; a native one of a single share reserves 1.6 GB a task for an hour of 2,000
+    partitions. As text and step by step, since each step names the values of the one before several times.
+    """
+    places, values, made = {}, {}, {}
+    for name in names:
+        last = f"(size({name}.ordered) - 1)"
+        shares = []
+        for share in _SHARES:
+            place = f"_{name}_{round(100 * share)}"
+            low, high = f"{place}_low", f"{place}_high"
+            places[place] = f"{last} * {share}D"
+            values[low] = f"get({name}.ordered, cast(floor({place}) as int))"
+            values[high] = f"get({name}.ordered, cast(ceil({place}) as int))"
+            between = f"(ceil({place}) - {place}) * {low} + ({place} - floor({place})) * {high}"
+            shares.append(f"if(ceil({place}) = floor({place}) or {low} = {high}, {low}, {between})")
+        fields = [f"{name}.mean", f"{name}.latest", *shares, f"get({name}.ordered, {last})"]
+        made[name] = f"if({name} is null, null, {_struct(STATISTICS, fields)})"
+    kept = [name for name in rows.columns if name not in made]
+    return (
+        rows.selectExpr("*", *_aliased(places))
+        .selectExpr("*", *_aliased(values))
+        .selectExpr(*(f"`{name}`" for name in kept), *_aliased(made))
+    )
+
+
+def _aliased(columns: Mapping[str, str]) -> list[str]:
+    return [f"{text} as `{name}`" for name, text in columns.items()]
+
+
+def _struct(form: str, values: Sequence[str]) -> str:
+    """A struct of a type in Spark's text form, whose fields have some values."""
+    names = [field.partition(":")[0] for field in form.removeprefix("struct<").removesuffix(">").split(",")]
+    fields = ", ".join(f"'{name}', {value}" for name, value in zip(names, values, strict=True))
+    return f"named_struct({fields})"
 
 
 class _CachedJvmClass:

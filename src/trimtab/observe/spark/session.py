@@ -279,7 +279,13 @@ _COMET: Final = {
     # Its authors leave it off while files differ from Spark's. Rows read back are equal to the bit.
     "spark.comet.write.parquet.enabled": "true",
     "spark.comet.operator.WriteFilesExec.allowIncompatible": "true",
+    # `growth` joins by a struct of keys, which Comet would shuffle row by row in the JVM.
+    "spark.comet.shuffle.native.partitioning.hash.nested.enabled": "true",
 }
+
+_FAST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Options of a JVM whose queries Comet runs: it still plans them, and the full compiler takes longer for that
+than it saves. The code cache must be given: its default in this mode is 48 MB."""
 
 _OF_STREAM: Final = {
     # Its queries are the same in every micro-batch: compiled once, they take less than half of the time.
@@ -534,6 +540,8 @@ def session_options(
     options = _start_options(settings, scratch, jars) | _query_options(settings)
     if comet:
         options |= _COMET | {"spark.memory.offHeap.size": settings.off_heap_memory}
+        if settings.large_job and "spark.driver.extraJavaOptions" in options:
+            options["spark.driver.extraJavaOptions"] += f" {_FAST_COMPILER}"
         # Comet has classes in Spark's packages, which `spark.jars` would put into another class loader.
         for own in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):
             options[own] = conf[own] = ":".join(filter(None, (*map(str, comet), conf.get(own))))

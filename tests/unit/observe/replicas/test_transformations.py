@@ -61,6 +61,26 @@ def flow(spark: SparkSession, rows: list[dict[str, Any]]) -> list[Any]:
     return traffic(growth(changes), changes, SETTINGS).orderBy("tick").collect()
 
 
+def test_kinds_of_samples_are_put_in_order_together_or_apart(spark: SparkSession) -> None:
+    """A large step makes the same rows as a small one, also where a sample holds what its kind has not."""
+    rows = [partition(tick, 10 * tick, in_sync=[1, 2] if tick % 2 else [1]) for tick in range(4)]
+    rows += [replica(tick, broker, 100 * tick) for tick in range(4) for broker in (1, 2)]
+    rows += [
+        sample(tick, "group", group="g", topic="t", partition=0, committed_offset=5 * tick)
+        for tick in (0, 2, 3)
+    ]
+    rows += [sample(tick, "broker", broker=1, cpu_time_ns=7 * tick) for tick in range(4)]
+    foreign = {"leader": 2, "end_offset": 3, "in_sync": [2], "committed_offset": 4, "cpu_time_ns": 5}
+    rows += [replica(tick, 3, 100 * tick, **(foreign if tick < 2 else {})) for tick in range(4)]
+    cleaned = deduplicated(typed(raw(spark, rows), SETTINGS, FORM), FORM)
+    small, large = (sorted(map(repr, rates(cleaned, SETTINGS, samples).collect())) for samples in (0, 10**7))
+    assert small == large
+    assert len(small) == len(rows)
+    own = rates(cleaned, SETTINGS, 10**7).where("kind = 'replica'")
+    assert own.where("leader is not null or in_sync is not null or records_in is not null").count() == 0
+    assert own.where("growth_bytes is not null").count() == 9
+
+
 def test_copies_of_a_sample_become_the_one_received_first(spark: SparkSession) -> None:
     """Three copies, one with another value, one late: the first counts, all are counted, in any order."""
     first = sample(0, "broker", broker=1, processors=4.0)

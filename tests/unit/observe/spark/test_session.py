@@ -165,6 +165,17 @@ def test_comet_is_added_to_the_class_path_of_the_settings() -> None:
     assert "spark.plugins" not in session_options(given)
 
 
+@pytest.mark.parametrize("with_comet", [False, True])
+def test_a_jvm_that_only_plans_has_the_fast_compiler(with_comet: bool) -> None:
+    """The full one serves large jobs whose queries run in the JVM."""
+    options = session_options(
+        SessionSettings(large_job=True), comet=[Path("comet.jar")] if with_comet else []
+    )
+    java = options["spark.driver.extraJavaOptions"]
+    assert ("-XX:TieredStopAtLevel=1" in java) == with_comet
+    assert "-XX:+UseParallelGC" in java
+
+
 def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its command line precedes default values."""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
