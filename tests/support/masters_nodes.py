@@ -70,3 +70,8 @@ async def nodes_running(given: Sequence[NodeConfiguration]) -> AsyncIterator[lis
 def cluster_of(given: NodeConfiguration) -> StoreConfig:
     """The cluster as a client knows it that has no guard."""
     return StoreConfig("c", tuple(given.addresses), 1)
+
+
+def lines_without_pauses(text: str) -> list[str]:
+    """The lines of nodes on standard error, but for those that report a pause: a busy machine causes them."""
+    return [line for line in text.splitlines() if " stood still for " not in line]

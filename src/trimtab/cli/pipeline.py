@@ -90,9 +90,9 @@ def stream(
         stop = stop_on_signals()
         lakes = _lakes(context.lake)
         # A topic is not looked into before Spark starts.
-        samples = None if origin.topic else _first_samples(context.lake, lakes, stop, wait=not once)
+        samples = 0 if origin.topic else _first_samples(context.lake, lakes, stop, wait=not once)
         if not stop.is_set():
-            session = lake_session(stream_settings(spark, samples or 0), context.lake, print_progress, jars)
+            session = lake_session(stream_settings(spark, samples), context.lake, print_progress, jars)
             run = (origin, seconds, once, stop, print_progress, ages, count)
             try:
                 # A topic holds the samples of one balancer; a lake's files lie apart.
@@ -113,15 +113,13 @@ POLL_SECONDS = 1.0
 """Time between two looks for the first samples of a lake."""
 
 
-def _first_samples(
-    place: Location, lakes: dict[str, Lake], stop: threading.Event, *, wait: bool
-) -> int | None:
+def _first_samples(place: Location, lakes: dict[str, Lake], stop: threading.Event, *, wait: bool) -> int:
     """Samples of the newest tick, for which Spark waits: its heap and its compiler depend on them."""
     is_reported = False
     while True:
         newest = [found for lake in lakes.values() if (found := lake.newest_samples()) is not None]
         if newest or not wait or stop.is_set():
-            return max(newest, default=None)
+            return max(newest, default=0)
         if not is_reported:
             print_progress(f"lake {place} holds no samples yet: Spark starts with the first ones")
             is_reported = True

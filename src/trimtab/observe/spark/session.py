@@ -254,14 +254,16 @@ def require_classic_spark(session: SparkSession) -> None:
         )
 
 
+_FAST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""The code cache must be given: its default in this mode is 48 MB, which a few minutes of Spark fill up."""
 _SMALL_HEAP = (
-    "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
+    "-XX:+UseSerialGC "
     # The heap follows what is in use: of 2 GiB allowed, ticks of 2,000 partitions take 400 MiB less.
     "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
-_FAST_START = f"-XX:TieredStopAtLevel=1 {_SMALL_HEAP}"
-"""Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy jobs.
-The code cache must be given: its default in this mode is 48 MB, which a few minutes of Spark fill up."""
+_FAST_START = f"{_FAST_COMPILER} {_SMALL_HEAP}"
+"""Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy
+jobs."""
 
 _MIN_COMPILER_THREADS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -282,10 +284,6 @@ _COMET: Final = {
     # `growth` joins by a struct of keys, which Comet would shuffle row by row in the JVM.
     "spark.comet.shuffle.native.partitioning.hash.nested.enabled": "true",
 }
-
-_FAST_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""Options of a JVM whose queries Comet runs: it still plans them, and the full compiler takes longer for that
-than it saves. The code cache must be given: its default in this mode is 48 MB."""
 
 _OF_STREAM: Final = {
     # Its queries are the same in every micro-batch: compiled once, they take less than half of the time.
@@ -541,6 +539,7 @@ def session_options(
     if comet:
         options |= _COMET | {"spark.memory.offHeap.size": settings.off_heap_memory}
         if settings.large_job and "spark.driver.extraJavaOptions" in options:
+            # This JVM still plans queries; for that the full compiler takes longer than it saves.
             options["spark.driver.extraJavaOptions"] += f" {_FAST_COMPILER}"
         # Comet has classes in Spark's packages, which `spark.jars` would put into another class loader.
         for own in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):

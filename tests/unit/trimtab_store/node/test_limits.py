@@ -12,7 +12,14 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
+from support.masters_nodes import (
+    cluster_of,
+    free_addresses,
+    lines_without_pauses,
+    node_configuration,
+    nodes_running,
+    with_log,
+)
 from trimtab_common.errors import InputError
 from trimtab_store import connections
 from trimtab_store.clients import producer
@@ -130,7 +137,7 @@ def test_an_invalid_message_of_a_client_ends_its_connection_and_no_node(
             await stored(cluster)
 
     played(story())
-    lines = closures(capsys)
+    lines = lines_without_pauses(capsys.readouterr().err)
     assert [line.startswith("a connection is closed: client 'cl': ") for line in lines] == [True, True]
     assert all(sentence in line for line in lines), lines
 
@@ -162,7 +169,7 @@ def test_an_invalid_message_of_a_peer_ends_its_connection_and_no_node(
             await stored(cluster)
 
     played(story())
-    (line,) = closures(capsys)
+    (line,) = lines_without_pauses(capsys.readouterr().err)
     assert line.startswith("a connection is closed: node 2: ") and sentence in line
 
 
@@ -175,15 +182,6 @@ def test_a_message_for_a_nonexistent_node_is_dropped(tmp_path: Path) -> None:
         assert node._send(SendMessage(-1, 0, NodeHeartbeat((), 0, 0), synced=False)) is None
 
     played(story())
-
-
-def closures(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The closed connections among the lines on standard error.
-
-    On a busy machine a node also reports that it was paused.
-    """
-    lines = capsys.readouterr().err.splitlines()
-    return [line for line in lines if line.startswith("a connection is closed: ")]
 
 
 async def answer(reader: asyncio.StreamReader) -> Any:
