@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from support.object_store import ObjectStore
     from support.redis_server import Server
 
+_SOCKETS_OF_PYSPARK = pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127.0.0.1:ResourceWarning")
+"""PySpark 4.1 leaves the socket by which it reads rows of its JVM to the garbage collector."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--tier`: the size of the run; see `tiers.py`."""
@@ -63,6 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             )
         if "spark" in _fixtures(item) and not item.get_closest_marker("spark"):
             raise pytest.UsageError(f"{item.nodeid} uses the fixture `spark`: mark it `spark`")
+        if item.get_closest_marker("spark"):
+            item.add_marker(_SOCKETS_OF_PYSPARK)
         if cause_of(item.nodeid) is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
     left_out = [item for item in items if not tiers.is_in_tier(item)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from trimtab.model.errors import ObserveError, PlanError
@@ -43,10 +43,10 @@ def run_tasks(session: SparkSession, works: Sequence[SparkTask]) -> list[tuple[b
     return [(bytes(one), list(progress)) for _, one, progress, _ in found]
 
 
-def _worker(works: Sequence[SparkTask]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _worker(works: Sequence[SparkTask]) -> Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]]:
     """The function that Spark calls with the numbers of a worker's tasks."""
 
-    def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def work(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         import pyarrow
 
         for batch in batches:

@@ -20,7 +20,7 @@ from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.spark.expressions import HOUR, MIN_WEEKS, WEEK, conform, hour_end, mean_load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
     from pyarrow import Array, RecordBatch
@@ -147,10 +147,10 @@ def _steps(
         yield back, near, apart / -float(SECOND)
 
 
-def _pass(most: int, reach: int) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _pass(most: int, reach: int) -> Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]]:
     """The function that Spark calls with a partition's sorted batches; a bundle's rows may lie in several."""
 
-    def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def work(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         last: tuple[Any, Any] | None = None
         earlier: list[Any] | None = None
         for batch in batches:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.columns import arrow_schema as columns_schema
-from trimtab.observe.lake.parquet import write_rows
+from trimtab.observe.lake.parquet import ROWS_PER_GROUP, write_rows
 from trimtab_common.files import sync_folder
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class LakeSink:
         name = f"{tick:%Y%m%dT%H%M%S}{tick.microsecond // 1000:03d}Z-{safe}-{secrets.token_hex(4)}.parquet"
         try:
             if isinstance(folder, StorePath):
-                write_rows(folder / name, table, compression="zstd")
+                write_rows(folder / name, table)
             else:
                 _write_durably(folder, name, table)
         except OSError as error:
@@ -196,7 +196,7 @@ def _write_durably(folder: Path, name: str, table: pyarrow.Table) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with making.open("wb") as file:
-            pyarrow.parquet.write_table(table, file, compression="zstd")
+            pyarrow.parquet.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
             file.flush()
             os.fsync(file.fileno())
         making.rename(folder / name)

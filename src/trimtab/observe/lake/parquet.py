@@ -7,7 +7,7 @@ import datetime
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import Location, make_folder
@@ -66,7 +66,11 @@ def finished_files(folder: Location) -> list[Location]:
     return sorted(found, key=lambda path: path.name)
 
 
-def write_rows(path: Location, rows: pyarrow.Table, **options: Any) -> None:
+ROWS_PER_GROUP: Final = 50_000
+"""Spark's tasks read a row group each, and so a file of one group on one core."""
+
+
+def write_rows(path: Location, rows: pyarrow.Table) -> None:
     """Write a file: there as a whole, or not under this name; its folder is made.
 
     Raises
@@ -74,15 +78,15 @@ def write_rows(path: Location, rows: pyarrow.Table, **options: Any) -> None:
     InputError
         If it cannot be written, as `StoreError` where it lies in a store.
     """
-    import pyarrow.parquet
+    from pyarrow.parquet import write_table
 
     make_folder(path.parent)
     if isinstance(path, Path):
         with replacing(path) as file:
-            pyarrow.parquet.write_table(rows, file, **options)
+            write_table(rows, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
         return
     content = io.BytesIO()
-    pyarrow.parquet.write_table(rows, content, **options)
+    write_table(rows, content, compression="zstd", row_group_size=ROWS_PER_GROUP)
     path.write_bytes(content.getvalue())
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from trimtab.files.machine import cache_folder
 from trimtab.jars import (
@@ -261,6 +261,8 @@ _SMALL_HEAP = (
     # The heap follows what is in use: of 2 GiB allowed, ticks of 2,000 partitions take 400 MiB less.
     "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
+_MEDIUM_HEAP = "-XX:+UseSerialGC -Xms64m -Xmn320m -XX:MinHeapFreeRatio=30 -XX:MaxHeapFreeRatio=50"
+"""A heap that is kept close to what ticks of 100,000 samples hold is collected whole nine times a tick."""
 _FAST_START = f"{_FAST_COMPILER} {_SMALL_HEAP}"
 """Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy
 jobs."""
@@ -299,7 +301,7 @@ _OF_STREAM: Final = {
     "spark.ui.dagGraph.retainedRootRDDs": "5",
 }
 
-_HEAPS: Final = ((20_000, "512m", 1, _FAST_START), (150_000, "1200m", 2, _SMALL_HEAP))
+_HEAPS: Final = ((20_000, "512m", 1, _FAST_START), (150_000, "1200m", 2, _MEDIUM_HEAP))
 """Samples of a tick up to which a stream takes so much heap, cuts its shuffles in so many parts, and has
 these options of the JVM. A partition with three replicas has five samples. Ticks of 100,000 samples take a
 third less with the full compiler, from the tenth on; those of 10,000 take longer with it for ten minutes."""
@@ -332,7 +334,7 @@ class SessionSettings:
         True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
     accelerator
         Native execution of queries by Apache DataFusion Comet. `comet`: always; `none`: never; `auto`: for a
-        large job on one machine, if Comet has a build for the installed Spark and it can be downloaded (99
+        large batch on one machine, if Comet has a build for the installed Spark and it can be downloaded (99
         MB, once). Not with `spark-submit` or Spark Connect, which have started Spark already.
     off_heap_memory
         Memory of Comet outside the heap, of the driver and of each executor.
@@ -386,10 +388,13 @@ def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
     Parameters
     ----------
     settings
-        Those of the user, which have precedence; on a cluster they are left as they are.
+        Those of the user, which have precedence; on a cluster only the accelerator is chosen.
     samples
         Of the newest tick; 0 where it is not known.
     """
+    if settings.accelerator == AUTO:
+        # Windows of the few rows that an entity has in a micro-batch take Comet several times as long.
+        settings = replace(settings, accelerator="none")
     if settings.local_cores is None or settings.large_job:
         return settings
     fitting = next((row for row in _HEAPS if samples <= row[0]), None)
@@ -603,6 +608,10 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
     local = settings.local_cores
     return {
         **({} if settings.large_job or local is None else _MIN_COMPILER_THREADS),
+        # Parts are as many as cores. Where kinds are put together again, Spark would make one of them.
+        **(
+            {"spark.sql.adaptive.coalescePartitions.enabled": "false"} if settings.large_job and local else {}
+        ),
         "spark.sql.session.timeZone": "UTC",
         # A task less is a task saved here. On a cluster, whose executors come and go, Spark cuts finely and
         # joins again by the data it finds.
@@ -668,6 +677,14 @@ def spark_address(place: Location) -> str:
     if isinstance(place, Path):
         return str(place)
     return str(place).replace("s3://", "s3a://", 1)
+
+
+def place_of_address(address: str, folder: Location) -> Location:
+    """The place of a file below a folder, by the address that Spark writes down: with escapes, as a URI."""
+    address = unquote(address)
+    if isinstance(folder, Path):
+        return Path(urlsplit(address, allow_fragments=False).path)
+    return folder / address.removeprefix(spark_address(folder)).lstrip("/")
 
 
 def store_options(place: Location, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -21,17 +21,33 @@ from trimtab.observe.spark.expressions import frame_of, is_in_ranges
 from trimtab.observe.spark.session import executors_elsewhere, is_local, spark_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
     from trimtab.files.store import Location
+    from trimtab.observe.lake.columns import Columns
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.manifest import Manifest, ManifestEntry, Ranges
+
+    Build = Callable[[dict[str, DataFrame]], DataFrame]
 
 
 def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
     """The rows whose time lies in `ranges`."""
     return frame.where(is_in_ranges(time_column, ranges))
+
+
+def read_raw(session: SparkSession, paths: Sequence[Location], columns: Columns) -> DataFrame:
+    """The rows of raw files, or of a folder of them.
+
+    Without those that are damaged: one must not stop a stream for good.
+    """
+    if not paths:
+        return frame_of(session, [], ddl(columns))
+    reader = session.read.schema(ddl(columns)).option("ignoreCorruptFiles", "true")
+    return reader.parquet(*(spark_address(path) for path in paths))
 
 
 @dataclass(frozen=True)
@@ -152,7 +168,7 @@ def write_gathered(
         rows = rows.filter(reduce(pc.or_, inside))
     if not rows.num_rows:
         return WrittenFolder(path, 0, None)
-    write_rows(lake.tables / path / "part.parquet", rows, compression="zstd")
+    write_rows(lake.tables / path / "part.parquet", rows)
     times = pc.min_max(pc.cast(rows[column], "int64"))
     return WrittenFolder(path, rows.num_rows, (times["min"].as_py(), times["max"].as_py()))
 
@@ -174,7 +190,7 @@ class PreparedFrames:
         self._frames: dict[str, DataFrame] = {}
         self._numbers = itertools.count()
 
-    def rows(self, tables: SparkTables, name: str, needed: dict[str, Ranges], build: Any) -> pyarrow.Table:
+    def rows(self, tables: SparkTables, name: str, needed: dict[str, Ranges], build: Build) -> pyarrow.Table:
         """The rows of a frame, with its inputs as the tables have them now.
 
         Parameters
@@ -190,29 +206,58 @@ class PreparedFrames:
         """
         for one, ranges in needed.items():
             self._link(tables, one.removesuffix("_before"), ranges, self._folder / name / one)
+
+        def begin() -> DataFrame:
+            own = tables.lake.balancer.tables
+            return build(
+                {
+                    one: tables.session.read.schema(ddl(own[one.removesuffix("_before")])).parquet(
+                        str(self._folder / name / one)
+                    )
+                    for one in needed
+                }
+            )
+
+        return self._again(name, begin)
+
+    def rows_of_raw(
+        self,
+        session: SparkSession,
+        files: Sequence[Location],
+        columns: Columns,
+        build: Callable[[DataFrame], DataFrame],
+    ) -> pyarrow.Table:
+        """The rows that a frame makes of raw files with some columns; `build` is called once."""
+        folder = self._emptied(self._folder / "raw")
+        for file in files:
+            path = folder / f"{next(self._numbers)}.parquet"
+            if isinstance(file, Path):
+                path.symlink_to(file.absolute())
+            else:
+                path.write_bytes(file.read_bytes())
+        return self._again("raw", lambda: build(read_raw(session, [folder], columns)))
+
+    def _again(self, name: str, begin: Callable[[], DataFrame]) -> pyarrow.Table:
         frame = self._frames.get(name)
         if frame is None:
-            own = tables.lake.balancer.tables
-            inputs = {
-                one: tables.session.read.schema(ddl(own[one.removesuffix("_before")])).parquet(
-                    str(self._folder / name / one)
-                )
-                for one in needed
-            }
-            frame = self._frames[name] = build(inputs)
+            frame = self._frames[name] = begin()
         else:
             jvm_frame: Any = frame._jdf
             jvm_frame.queryExecution().analyzed().refresh()
         # Its plan is analysed; the name on top of it lets Spark run it over the files that are there now.
         return frame.alias("again").toArrow()
 
+    def _emptied(self, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        return folder
+
     def _link(self, tables: SparkTables, table: str, ranges: Ranges, folder: Path) -> None:
         """Let a folder hold exactly the rows of a table within some ranges."""
         import pyarrow.parquet
 
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
+        self._emptied(folder)
         lake, column = tables.lake, tables.lake.balancer.time_column(table)
         for entry in tables.entries(table, ranges):
             home = lake.tables / entry.path

@@ -28,9 +28,15 @@ from trimtab.observe.lake.columns import ddl
 from trimtab.observe.lake.housekeeping import after_publication, retained
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.manifest import merged
-from trimtab.observe.lake.parquet import is_complete_file
-from trimtab.observe.spark.session import is_local, require_classic_spark, spark_address, spark_reason
-from trimtab.observe.spark.tables import PreparedFrames, SparkTables, write_topic_rows
+from trimtab.observe.lake.parquet import ParquetFooter, footer_of
+from trimtab.observe.spark.session import (
+    is_local,
+    place_of_address,
+    require_classic_spark,
+    spark_address,
+    spark_reason,
+)
+from trimtab.observe.spark.tables import PreparedFrames, SparkTables, read_raw, write_topic_rows
 from trimtab.observe.steps.batch import (
     ProgressCallback,
     build_before_stream,
@@ -210,8 +216,6 @@ def _samples(
             reader.schema(ddl(form.columns))
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
-            # One file that a full disk cut short must not stop the stream for good; `_MicroBatches` names it.
-            .option("ignoreCorruptFiles", "true")
         )
         # A collector that was down for a week may land files with old times when it comes back.
         reader = reader.option("maxFileAge", "3650d")
@@ -261,10 +265,7 @@ class _MicroBatches:
         self._checkpoint = checkpoint
         self._print_progress = print_progress
         self._on_batch = on_batch
-        self._observed: set[Location] = set()
         self._known: tuple[int, object] | None = None
-        self._is_large = False
-        """Of the micro-batch before; then samples are not fetched just to find that they are too many."""
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""
@@ -279,18 +280,27 @@ class _MicroBatches:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
             manifest = replace(tables_before_stream(lake, manifest), streams={})
-        self._name_broken_files()
-        samples = typed(raw, settings, lake.balancer.raw)
-        gathered = self._gathered(samples)
-        if gathered is None:
+        gathered, expected = None, None
+        if self._source.topic is None:
+            files = self._sound_files(number)
+            expected = sum(footer.rows for _, footer in files)
+            gathered = self._gathered(raw.sparkSession, files) if expected <= MAX_GATHERED else None
+            paths = [path for path, _ in files]
+            raw = read_raw(raw.sparkSession, paths, lake.balancer.raw.columns)
+        else:
+            # Records that are read a second time would be fetched again.
             raw = raw.persist()
-            samples = typed(raw, settings, lake.balancer.raw)
+        samples = typed(raw, settings, lake.balancer.raw)
         try:
             if gathered is None:
                 found = ticks_of(samples, lake.balancer.raw)
             else:
                 found = ticks_of_rows(gathered.samples, lake.balancer.raw)
-            self._is_large = found["rows"] > MAX_GATHERED
+            if expected is not None and found["rows"] < expected:
+                self._print_progress(
+                    f"batch {number}: {expected - found['rows']:,} of {expected:,} samples cannot be read: "
+                    f"a file of {', '.join(sorted({str(path.parent) for path in paths}))} is damaged"
+                )
             if self._source.topic is not None and found["rows"]:
                 write_topic_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
             if found["ticks"]:
@@ -303,7 +313,7 @@ class _MicroBatches:
                 done = step(tables, samples, ranges, settings, doubled, True, nearest, gathered)
                 manifest = done.manifest
         finally:
-            if gathered is None:
+            if self._source.topic is not None:
                 raw.unpersist()
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         streams = {**manifest.streams, stream: number}
@@ -328,23 +338,39 @@ class _MicroBatches:
                 f"ticks are final up to {final:%H:%M:%S}"
             )
 
-    def _gathered(self, samples: DataFrame) -> Gathered | None:
-        """The samples of a micro-batch that is small, where Spark runs in this process."""
-        if self._is_large or self._source.topic is not None or not is_local(samples.sparkSession):
-            return None
-        found = samples.limit(MAX_GATHERED + 1).toArrow()
-        return Gathered(found, self._frames) if found.num_rows <= MAX_GATHERED else None
+    def _sound_files(self, number: int) -> list[tuple[Location, ParquetFooter]]:
+        """The files of a micro-batch and how each ends, without those that are no sound Parquet.
 
-    def _name_broken_files(self) -> None:
-        """Name the files of the last two days that Spark will pass over because they are no sound Parquet."""
-        if self._source.topic is not None:
-            return
-        days = sorted(folder.name for folder in self._lake.raw.glob("date=*"))[-2:]
-        recent = {path for day in days for path in (self._lake.raw / day).glob("[!._]*.parquet")}
-        for path in sorted(recent - self._observed):
-            if not is_complete_file(path):
-                self._print_progress(f"left out {path}: not a sound Parquet file")
-        self._observed = recent
+        What Spark hands over are rows, each of them made whole; files are read column by column. Spark writes
+        their names down before it begins.
+        """
+        offset = (self._checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
+        entry = int(json.loads(offset)["logOffset"])
+        log = self._checkpoint / "sources" / "0"
+        lines = next(path for path in (log / str(entry), log / f"{entry}.compact") if path.is_file())
+        files = []
+        for line in lines.read_text().splitlines()[1:]:
+            file = json.loads(line)
+            if file["batchId"] == entry:
+                path = place_of_address(file["path"], self._lake.raw)
+                footer = footer_of(path)
+                if footer is None:
+                    self._print_progress(f"left out {path}: not a sound Parquet file")
+                else:
+                    files.append((path, footer))
+        return files
+
+    def _gathered(
+        self, session: SparkSession, files: Sequence[tuple[Location, ParquetFooter]]
+    ) -> Gathered | None:
+        """The samples of a micro-batch that is small, where Spark runs in this process."""
+        if not is_local(session):
+            return None
+        form = self._lake.balancer.raw
+        rows = self._frames.rows_of_raw(
+            session, [path for path, _ in files], form.columns, lambda raw: typed(raw, self._settings, form)
+        )
+        return Gathered(rows, self._frames)
 
 
 POLL_SECONDS = 2.0

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -106,7 +107,9 @@ def test_a_stream_takes_the_memory_that_its_ticks_need(
     chosen = session_options(stream_settings(own, samples))
     assert (chosen["spark.driver.memory"], chosen["spark.sql.shuffle.partitions"]) == ("5g", "7")
     for untouched in (SessionSettings(master="yarn"), SessionSettings(large_job=True)):
-        assert stream_settings(untouched, samples) == untouched
+        assert stream_settings(untouched, samples) == replace(untouched, accelerator="none")
+    assert stream_settings(SessionSettings(accelerator="comet"), samples).accelerator == "comet"
+    assert found.accelerator == "none"
 
 
 def test_a_cluster_is_no_laptop() -> None:
