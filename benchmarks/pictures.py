@@ -18,8 +18,14 @@ WITH, WITHOUT, SPARK = "#2f8f6b", "#a9b2bd", "#d98c2b"
 TICK_SECONDS = 30
 MOST_RATIO = 1.2
 """Bytes over the bound: the goal."""
-NAMES = {"duckdb": "DuckDB", "polars": "Polars", "spark, same job": "Spark"}
+NAMES = {
+    "duckdb": "DuckDB",
+    "polars": "Polars",
+    "spark, same job": "Spark",
+    "spark with Comet, same job": "Comet",
+}
 """Engines that are drawn, as the picture calls them."""
+OF_SPARK = {"Spark": "Spark", "Comet": "Spark with Comet"}
 MEASURES = {"bytes_in": "bytes in", "bytes_out": "bytes out", "disk": "disk", "cpu": "CPU"}
 
 
@@ -53,13 +59,18 @@ def draw_plan_quality(medians: list[dict[str, Any]]) -> Path:
 
 
 def _best_in_batch(rows_per_second: dict[str, float]) -> str:
-    """How Spark compares with the fastest of the other engines in the panel."""
-    spark = rows_per_second["Spark"]
-    rival = max((name for name in rows_per_second if name != "Spark"), key=rows_per_second.__getitem__)
-    times = rows_per_second[rival] / spark
+    """How the faster of Spark's runs compares with the fastest of the other engines in the panel."""
+    own, rival = (
+        max(
+            (name for name in rows_per_second if (name in OF_SPARK) == is_own),
+            key=rows_per_second.__getitem__,
+        )
+        for is_own in (True, False)
+    )
+    times, spark = rows_per_second[rival] / rows_per_second[own], OF_SPARK[own]
     if times < 1:
-        return f"Spark builds tables {1 / times:.1f} times as fast as {rival}"
-    return f"{rival} builds tables {times:.1f} times as fast as Spark"
+        return f"{spark} builds tables {1 / times:.1f} times as fast as {rival}"
+    return f"{rival} builds tables {times:.1f} times as fast as {spark}"
 
 
 def draw_pipeline(compared: dict[str, Any], points: dict[str, Any]) -> Path:
@@ -82,8 +93,9 @@ def draw_pipeline(compared: dict[str, Any], points: dict[str, Any]) -> Path:
     left.margins(x=0.2)
     left.set_title("batch: raw rows per second", loc="left", fontsize=9.5, color=FAINT)
     anew = [row["median_seconds"] for name, row in once.items() if not name.startswith("spark")]
-    more = [*anew, live["tick_seconds"] if live else None]
-    _bars(middle, [""] * len(once), [(more, colours, None)], "{:.1f} s")
+    # A micro-batch runs without Comet.
+    more = [*anew, live["tick_seconds"] if live else None][: len(once)]
+    _bars(middle, [""] * len(more), [(more, colours[: len(more)], None)], "{:.1f} s")
     middle.set_title("live: one more tick in all tables", loc="left", fontsize=9.5, color=FAINT)
     curve = sorted(
         (one["partitions"], one["tick_seconds"]) for one in points.values() if one["master"] == "local[2]"

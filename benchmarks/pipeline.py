@@ -2,9 +2,9 @@
 
 All engines read the same Parquet files, do the same job (clean, rates, growth, traffic, brokers, windows,
 imbalance), and write the same tables; the part fails if any result differs. Spark's own run is given twice:
-those tables only, and all that the product makes. Start-up of the JVM is timed apart. Turns alternate, so
-that a busy moment meets all alike. Curves over partitions, cores and workers come after it, each point in a
-process of its own (`pipeline_points.py`).
+those tables only, and all that the product makes; and each of them without and with Comet, in two JVMs.
+Start-up of a JVM is timed apart. Turns alternate, so that a busy moment meets all alike. Curves over
+partitions, cores and workers come after it, each point in a process of its own (`pipeline_points.py`).
 
 Parts are kept as soon as they are measured, and one that fails does not lose the others; parts that are not
 asked for stay as they were. All of it takes some twenty minutes on two quiet cores; `--resume` goes on where
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import os
 import resource
 import shutil
@@ -23,6 +24,8 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +40,7 @@ from pipeline_points import fill, measured, timed
 from results import read_result, write_result
 from same_result import KEYS, difference
 
+from trimtab.jars import spark_comet_jars
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas import stages
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -46,7 +50,8 @@ from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
 
     from pyspark.sql import SparkSession
 
@@ -145,21 +150,21 @@ def keep(part: str, found: dict[str, Any]) -> None:
 def compared(asked: argparse.Namespace) -> dict[str, Any]:
     """All engines on the same rows, in turns."""
     settings = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ending:
         scratch = Path(name)
         lake = Lake(scratch / "lake", REPLICAS)
         rows = fill(lake, asked.partitions, asked.ticks, asked.files)
         told(f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks")
+        contenders = engines_without_jvm(lake, scratch, settings)
+        if spark_comet_jars():
+            contenders |= ending.enter_context(comet_batches(lake, scratch / "comet", settings))
         begun = time.perf_counter()
-        session = spark_session(
-            SessionSettings(master="local[2]", memory="3g", large_job=True), scratch / "spark"
-        )
+        session = spark_session(_settings("none"), scratch / "spark")
         start_seconds = time.perf_counter() - begun
-        try:
-            seconds, cpu = alternate(engines(session, lake, scratch, settings), asked.runs)
-            check(lake, scratch)
-        finally:
-            session.stop()
+        ending.callback(session.stop)
+        contenders |= spark_runs(session, lake, scratch, settings)
+        seconds, cpu = alternate(contenders, asked.runs)
+        check(lake, scratch)
     counted = {name: took[1:] or took for name, took in seconds.items()}
     scan = statistics.median(counted["scan"])
     figures = {
@@ -196,8 +201,25 @@ def _point(name: str, quick: bool) -> dict[str, Any]:
     return found
 
 
-def engines(
-    session: SparkSession, lake: Lake, scratch: Path, settings: ReplicasPipelineSettings
+def _settings(accelerator: str) -> SessionSettings:
+    return SessionSettings(master="local[2]", memory="3g", large_job=True, accelerator=accelerator)
+
+
+def spark_batch(
+    session: SparkSession, lake: Lake, settings: ReplicasPipelineSettings, same_job: bool
+) -> None:
+    """All tables anew, or those alone that other engines make too."""
+    shutil.rmtree(lake.tables, ignore_errors=True)
+    chosen = [stage for stage in WHOLE if not same_job or stage.table in SAME_JOB]
+    stages.STAGES = tuple(chosen)
+    try:
+        run_batch(session, lake, settings)
+    finally:
+        stages.STAGES = WHOLE
+
+
+def engines_without_jvm(
+    lake: Lake, scratch: Path, settings: ReplicasPipelineSettings
 ) -> dict[str, Callable[[], object]]:
     """What is timed, by name; each begins with nothing but the raw files."""
     files = lake.raw_files()
@@ -208,14 +230,17 @@ def engines(
         folder.mkdir()
         return folder
 
-    def spark_batch(same_job: bool) -> None:
-        shutil.rmtree(lake.tables, ignore_errors=True)
-        chosen = [stage for stage in WHOLE if not same_job or stage.table in SAME_JOB]
-        stages.STAGES = tuple(chosen)
-        try:
-            run_batch(session, lake, settings)
-        finally:
-            stages.STAGES = WHOLE
+    return {
+        "scan": lambda: pyarrow.dataset.dataset(files).to_table(),
+        "duckdb": lambda: pipeline_duckdb.run(files, outputs("duckdb"), settings),
+        "polars": lambda: pipeline_polars.run(files, outputs("polars"), settings),
+    }
+
+
+def spark_runs(
+    session: SparkSession, lake: Lake, scratch: Path, settings: ReplicasPipelineSettings
+) -> dict[str, Callable[[], object]]:
+    """What is timed of Spark without Comet."""
 
     def spark_stream() -> None:
         other = Lake(scratch / "stream", REPLICAS)
@@ -224,13 +249,55 @@ def engines(
         run_stream(session, other, settings, StreamSource(max_per_batch=1), once=True)
 
     return {
-        "scan": lambda: pyarrow.dataset.dataset(files).to_table(),
-        "duckdb": lambda: pipeline_duckdb.run(files, outputs("duckdb"), settings),
-        "polars": lambda: pipeline_polars.run(files, outputs("polars"), settings),
-        "spark, same job": lambda: spark_batch(same_job=True),
-        "spark, all tables": lambda: spark_batch(same_job=False),
+        "spark, same job": lambda: spark_batch(session, lake, settings, same_job=True),
+        "spark, all tables": lambda: spark_batch(session, lake, settings, same_job=False),
         STREAM: spark_stream,
     }
+
+
+@contextmanager
+def comet_batches(
+    lake: Lake, path: Path, settings: ReplicasPipelineSettings
+) -> Iterator[dict[str, Callable[[], object]]]:
+    """What is timed of Spark with Comet, which has to be there when a JVM starts: in a process of its own."""
+    shutil.copytree(lake.raw, Lake(path, REPLICAS).raw)
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_run_comet, args=(there, path, settings))
+    process.start()
+    there.close()
+
+    def batch(same_job: bool) -> None:
+        here.send(same_job)
+        error = here.recv()
+        if error is not None:
+            raise SystemExit(f"Spark with Comet: {error}")
+
+    try:
+        if here.recv() is not None:
+            raise SystemExit("Spark with Comet did not start")
+        yield {
+            f"spark with Comet, {name}": partial(batch, same_job)
+            for name, same_job in (("same job", True), ("all tables", False))
+        }
+    finally:
+        here.close()
+        process.join(60)
+
+
+def _run_comet(asked: Connection, path: Path, settings: ReplicasPipelineSettings) -> None:
+    session = spark_session(_settings("comet"), path / "spark")
+    asked.send(None)
+    lake = Lake(path, REPLICAS)
+    with suppress(EOFError):
+        while True:
+            same_job = asked.recv()
+            try:
+                spark_batch(session, lake, settings, same_job)
+            except Exception as error:
+                asked.send(str(error))
+            else:
+                asked.send(None)
+    session.stop()
 
 
 def alternate(
@@ -269,6 +336,8 @@ def check(lake: Lake, scratch: Path) -> None:
     tables = tables_of(lake, scratch)
     stream = Lake(scratch / "stream", REPLICAS)
     tables["stream"] = {name: stream.table(name) for name in KEYS}
+    if (scratch / "comet").exists():
+        tables["comet"] = {name: Lake(scratch / "comet", REPLICAS).table(name) for name in KEYS}
     spark = tables.pop("spark")
     for engine, made in tables.items():
         found = difference(spark, made)

@@ -116,10 +116,13 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     sound = next(local(lake.raw).glob("*/file-001.parquet"))
     broken = sound.with_name("broken.parquet")
     broken.write_bytes(sound.read_bytes()[:1000])
+    damaged = sound.with_name("damaged.parquet")
+    damaged.write_bytes(sound.read_bytes()[:4] + bytes(2000) + sound.read_bytes()[2004:])
     told: list[str] = []
     run_stream(spark, lake, SETTINGS, StreamSource(max_per_batch=3), once=True, print_progress=told.append)
     assert sum(line.startswith("batch") for line in told) >= 4
     assert any(str(broken) in line for line in told), "a file cut short is named, and does not end the stream"
+    assert sum(f"samples cannot be read: a file of {damaged.parent} is damaged" in line for line in told) == 1
     assert_same(lake, history)
 
 

@@ -17,8 +17,9 @@ def _title(monkeypatch: pytest.MonkeyPatch, **rows_per_second: float) -> str:
     monkeypatch.syspath_prepend(str(FOLDER))
     pictures: Any = import_module("pictures")
     monkeypatch.setattr(pictures, "_written", lambda figure, name: figure)
+    names = {"spark": "spark, same job", "comet": "spark with Comet, same job"}
     engines = {
-        name.replace("spark", "spark, same job"): {"rows_per_second": rows, "median_seconds": 1e6 / rows}
+        names.get(name, name): {"rows_per_second": rows, "median_seconds": 1e6 / rows}
         for name, rows in rows_per_second.items()
     }
     live = {"2000": {"partitions": 2000, "master": "local[2]", "tick_seconds": 4.8}}
@@ -35,6 +36,9 @@ def test_the_title_names_the_fastest_rival(monkeypatch: pytest.MonkeyPatch) -> N
     )
     assert _title(monkeypatch, duckdb=150.0, polars=300.0, spark=100.0).startswith(
         "Polars builds tables 3.0 "
+    )
+    assert _title(monkeypatch, duckdb=150.0, polars=300.0, spark=100.0, comet=200.0).startswith(
+        "Polars builds tables 1.5 times as fast as Spark with Comet; Spark keeps"
     )
 
 

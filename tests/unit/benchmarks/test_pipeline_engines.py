@@ -208,7 +208,8 @@ def tables(
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
         pipeline: Any = import_module("pipeline")
-        turns = pipeline.engines(spark, lake, scratch, SETTINGS)
+        turns = pipeline.engines_without_jvm(lake, scratch, SETTINGS)
+        turns |= pipeline.spark_runs(spark, lake, scratch, SETTINGS)
         for turn in ("spark, same job", "duckdb", "polars"):
             turns[turn]()
         yield pipeline.tables_of(lake, scratch)

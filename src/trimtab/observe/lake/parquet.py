@@ -70,7 +70,7 @@ ROWS_PER_GROUP: Final = 50_000
 """Spark's tasks read a row group each, and so a file of one group on one core."""
 
 
-def write_rows(path: Location, rows: pyarrow.Table) -> None:
+def write_rows(path: Location, rows: pyarrow.Table, rows_per_group: int = ROWS_PER_GROUP) -> None:
     """Write a file: there as a whole, or not under this name; its folder is made.
 
     Raises
@@ -83,10 +83,10 @@ def write_rows(path: Location, rows: pyarrow.Table) -> None:
     make_folder(path.parent)
     if isinstance(path, Path):
         with replacing(path) as file:
-            write_table(rows, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
+            write_table(rows, file, compression="zstd", row_group_size=rows_per_group)
         return
     content = io.BytesIO()
-    write_table(rows, content, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    write_table(rows, content, compression="zstd", row_group_size=rows_per_group)
     path.write_bytes(content.getvalue())
 
 

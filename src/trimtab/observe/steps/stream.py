@@ -241,6 +241,20 @@ def _started(writer: Any, checkpoint: Location) -> StreamingQuery:
     return query
 
 
+def files_of_batch(checkpoint: Location, number: int, folder: Location) -> list[Location]:
+    """The files below a folder that make up micro-batch `number`, as Spark wrote them down before it began.
+
+    What Spark hands over are rows, each of them made whole. Files are read column by column.
+    """
+    offset = (checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
+    entry = int(json.loads(offset)["logOffset"])
+    log = checkpoint / "sources" / "0"
+    # Every tenth entry stands in a file with all entries before it.
+    written = next(path for path in (log / str(entry), log / f"{entry}.compact") if path.is_file())
+    files = [json.loads(line) for line in written.read_text().splitlines()[1:]]
+    return [place_of_address(file["path"], folder) for file in files if file["batchId"] == entry]
+
+
 class _MicroBatches:
     """Works micro-batches into the tables, one after the other."""
 
@@ -339,26 +353,15 @@ class _MicroBatches:
             )
 
     def _sound_files(self, number: int) -> list[tuple[Location, ParquetFooter]]:
-        """The files of a micro-batch and how each ends, without those that are no sound Parquet.
-
-        What Spark hands over are rows, each of them made whole; files are read column by column. Spark writes
-        their names down before it begins.
-        """
-        offset = (self._checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
-        entry = int(json.loads(offset)["logOffset"])
-        log = self._checkpoint / "sources" / "0"
-        lines = next(path for path in (log / str(entry), log / f"{entry}.compact") if path.is_file())
-        files = []
-        for line in lines.read_text().splitlines()[1:]:
-            file = json.loads(line)
-            if file["batchId"] == entry:
-                path = place_of_address(file["path"], self._lake.raw)
-                footer = footer_of(path)
-                if footer is None:
-                    self._print_progress(f"left out {path}: not a sound Parquet file")
-                else:
-                    files.append((path, footer))
-        return files
+        """The files of a micro-batch and how each ends; what is no sound Parquet is named and left out."""
+        sound = []
+        for path in files_of_batch(self._checkpoint, number, self._lake.raw):
+            footer = footer_of(path)
+            if footer is None:
+                self._print_progress(f"left out {path}: not a sound Parquet file")
+            else:
+                sound.append((path, footer))
+        return sound
 
     def _gathered(
         self, session: SparkSession, files: Sequence[tuple[Location, ParquetFooter]]

@@ -82,7 +82,7 @@ def rows_of(lake: Lake, table: str, minutes: range, mark: int = 0) -> pa.Table:
 def entry_of(lake: Lake, table: str, name: str, minutes: range, mark: int = 0) -> ManifestEntry:
     """A part of a table, written."""
     write_rows(
-        lake.tables / table / name / "rows.parquet", rows_of(lake, table, minutes, mark), row_group_size=2
+        lake.tables / table / name / "rows.parquet", rows_of(lake, table, minutes, mark), rows_per_group=2
     )
     first, last = (microseconds(NOON + one * MINUTE) for one in (minutes[0], minutes[-1]))
     return ManifestEntry(f"{table}/{name}", first, last + 1, first, last)
