@@ -446,7 +446,8 @@ def _compared(rows: dict[str, Any]) -> str:
         f"{of['ticks']} ticks, {of['files']} files) are processed to the tables "
         f"{', '.join(of['same_results'])}. Results are recorded only if all engines produce equal tables. "
         f"Starting Spark took {of['spark_start_seconds']} s, which is not included. Spark runs with "
-        "`--large-job`. *First* is its first turn, in which the JVM still compiles. The stream processes the "
+        "`--large-job`, with [Comet](decisions/0036-comet.md) in a JVM of its own; `auto` takes Comet. "
+        "*First* is its first turn, in which the JVM still compiles. The stream processes the "
         "same rows in a micro-batch per file, and makes all tables and snapshots.\n\n"
         + _table(words, body)
         + "\nOn one machine, engines without a JVM build the tables faster. trimtab uses Spark for two "
@@ -471,6 +472,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         (
             f"{one['partitions']:,}",
             _where(one["master"]),
+            f"{one.get('batches', 2)}",
             f"{one['batch_rows_per_second']:,}",
             f"{one['batch_cpu_microseconds_per_row']:.0f}",
             _shares(one["batch_cpu_seconds"]),
@@ -486,6 +488,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
     words = (
         "partitions",
         "on",
+        "batches",
         "batch: rows per second",
         "CPU µs per row",
         "share of tasks, compiling, rest",
@@ -499,7 +502,8 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
     return (
         "\nThe next table is about all tables of the pipeline. Each part of a line was measured once, in a "
         "process of its own.\n\n"
-        "- *Batch* is the second of two batches in the process, with `--large-job`. *Live* is a micro-batch "
+        "- *Batch* is the last of two to four batches in the process, with `--large-job` and without Comet; "
+        "the first ones compile. *Live* is a micro-batch "
         "per tick with the settings of `trimtab pipeline stream`; figures are medians of the later half.\n"
         "- Lines with one figure of memory are older: both parts ran in one process with `--large-job`.\n"
         "- A tick lasts from the arrival of its samples to the written snapshot.\n"

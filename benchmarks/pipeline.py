@@ -63,8 +63,8 @@ TWO_WORKERS = "local-cluster[2,1,2560]"
 """A master of Spark's own and two workers, each with a process for an executor of one core."""
 POINTS: dict[str, tuple[int, str, int]] = {
     "200": (200, "local[2]", 8),
-    "2000": (2_000, "local[2]", 12),
-    "20000": (20_000, "local[2]", 6),
+    "2000": (2_000, "local[2]", 24),
+    "20000": (20_000, "local[2]", 20),
     "100000": (100_000, "local[2]", 4),
     "2000-one-core": (2_000, "local[1]", 6),
     "2000-two-workers": (2_000, TWO_WORKERS, 6),

@@ -82,6 +82,7 @@ def test_shuffles_are_cut_by_the_cores_there_are() -> None:
     assert partitions(cores=5) == 5
     assert partitions(master="spark://one:7077") == 200
     assert partitions(master="spark://one:7077", cores=100) == 300
+    assert partitions(master="spark://one:7077", cores=2) == 6
 
 
 @pytest.mark.parametrize(
