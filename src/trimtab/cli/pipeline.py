@@ -19,6 +19,7 @@ from trimtab.cli.context import CommandContext
 from trimtab.cli.metrics import stream_metrics
 from trimtab.cli.status import stop_on_signals
 from trimtab.files.head import duration, instant
+from trimtab.files.machine import use_one_heap
 from trimtab.files.store import Location, reach
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
@@ -92,6 +93,7 @@ def stream(
         # A topic is not looked into before Spark starts.
         samples = 0 if origin.topic else _first_samples(context.lake, lakes, stop, wait=not once)
         if not stop.is_set():
+            use_one_heap()
             session = lake_session(stream_settings(spark, samples), context.lake, print_progress, jars)
             run = (origin, seconds, once, stop, print_progress, ages, count)
             try:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def serve(settings: Path | None, overrides: Overrides, lake: Location) -> None:
     """Body of `trimtab serve`: observe, decide, act, and answer requests."""
     require("serve")
-    from trimtab.files.machine import Runtime, start_thread
-    from trimtab.serve.children import call_apart, use_one_heap, warm_up_planners
+    from trimtab.files.machine import Runtime, start_thread, use_one_heap
+    from trimtab.serve.children import call_apart, warm_up_planners
     from trimtab.serve.http.security import require_safe_listen
     from trimtab.serve.http.server import HttpServer
     from trimtab.serve.service import Service

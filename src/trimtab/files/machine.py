@@ -6,6 +6,7 @@ number went to another one.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import socket
@@ -30,6 +31,16 @@ def start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread
+
+
+def use_one_heap() -> None:
+    """Let all threads of this process allocate from one heap of glibc.
+
+    A heap for each takes 12 MiB more in the service, and up to 60 MiB a heap in a stream, whose threads hold a
+    micro-batch of 100,000 samples in turn.
+    """
+    with suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def call_here(function: Callable[..., Any], *arguments: Any) -> Any:

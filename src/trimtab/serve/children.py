@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -155,12 +154,6 @@ NICE, BACKGROUND = 5, 19
 """Priorities of a planner, after requests; and of work that may wait for all other."""
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 """Less memory for a process with one thread."""
-
-
-def use_one_heap() -> None:
-    """Let all threads of this process allocate from one heap of glibc; a heap for each takes 12 MiB more."""
-    with suppress(AttributeError):
-        _LIBC.mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def call_apart(function: Callable[..., Any], *arguments: Any, nice: int = NICE) -> Any:

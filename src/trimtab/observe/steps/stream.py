@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
+
 from trimtab.files.store import make_folder
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings
@@ -341,6 +343,9 @@ class _MicroBatches:
         lake.balancer.write_snapshots(lake, published, settings)
         if not orderly:
             after_publication(lake, published, self._ages, settings, time.time())
+        if gathered is not None:
+            # What rows took here goes back to the machine.
+            pyarrow.default_memory_pool().release_unused()
         newest = found["ticks"][-1] if found["ticks"] else None
         seconds = time.monotonic() - begun
         self._on_batch(BatchResult(lake.balancer.name, found["rows"], found["late"], newest, seconds))
