@@ -36,8 +36,8 @@ def start_thread(name: str, work: Callable[[], None]) -> threading.Thread:
 def use_one_heap() -> None:
     """Let all threads of this process allocate from one heap of glibc.
 
-    A heap for each takes 12 MiB more in the service, and up to 60 MiB a heap in a stream, whose threads hold a
-    micro-batch of 100,000 samples in turn.
+    A heap for each takes 12 MiB more in the service, and up to 60 MiB a heap in a stream, whose threads hold
+    micro-batches of 100,000 samples.
     """
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
