@@ -158,6 +158,8 @@ if __name__ == "__main__":
 def spark_reason(error: BaseException) -> str:
     """What an error of Spark's says, in a line, without the stacks of two languages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Spark 4.1 repeats where an error was first thrown.
+    lines = [line for line in lines if not line.startswith("Suppressed: ")] or lines
     told = [line for line in lines if "Error: " in line or "Exception: " in line]
     return (told or lines or [type(error).__name__])[-1 if told else 0].removeprefix("Caused by: ")[:500]
 
