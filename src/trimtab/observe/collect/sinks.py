@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import secrets
 import time
@@ -13,11 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.columns import arrow_schema as columns_schema
-from trimtab.observe.lake.parquet import ROWS_PER_GROUP, write_rows
-from trimtab_common.files import sync_folder
+from trimtab.observe.lake.parquet import write_rows
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -175,13 +173,11 @@ class LakeSink:
         # The random part: two collectors of one cluster must not overwrite each other's samples.
         name = f"{tick:%Y%m%dT%H%M%S}{tick.microsecond // 1000:03d}Z-{safe}-{secrets.token_hex(4)}.parquet"
         try:
-            if isinstance(folder, StorePath):
-                write_rows(folder / name, table)
-            else:
-                _write_durably(folder, name, table)
-        except OSError as error:
+            write_rows(folder / name, table)
+        except (InputError, OSError) as error:
+            reason = getattr(error.__context__ or error, "strerror", None) or error
             raise ObserveError(
-                f"samples cannot be written into {folder} ({error.strerror or error}): "
+                f"samples cannot be written into {folder} ({reason}): "
                 "free space there, or name another lake with --lake"
             ) from error
 
@@ -189,26 +185,9 @@ class LakeSink:
         """Nothing is held open between two ticks."""
 
 
-def _write_durably(folder: Path, name: str, table: pyarrow.Table) -> None:
-    import pyarrow.parquet
-
-    making = folder / f".{name}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with making.open("wb") as file:
-            pyarrow.parquet.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
-            file.flush()
-            os.fsync(file.fileno())
-        making.rename(folder / name)
-    except BaseException:
-        making.unlink(missing_ok=True)
-        raise
-    sync_folder(folder)
-
-
 def _remove_abandoned(raw: Path) -> None:
     oldest = time.time() - ABANDONED_SECONDS
-    for path in raw.glob("date=*/.*.parquet"):
+    for path in raw.glob("date=*/.*.parquet.*"):
         try:
             if path.stat().st_mtime < oldest:
                 path.unlink()

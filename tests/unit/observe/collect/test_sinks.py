@@ -105,10 +105,10 @@ def test_a_collector_killed_while_writing_leaves_nothing_that_readers_trip_over(
             child.stdout.readline()
             deadline = time.monotonic() + 60
             # Waits for a write to have begun, then pulls the plug.
-            while not any(_size(path) for path in tmp_path.glob("*/.*.parquet")):
+            while not any(_size(path) for path in tmp_path.glob("*/.*.parquet.*")):
                 assert time.monotonic() < deadline
             child.send_signal(signal.SIGKILL)
-        torn = list(tmp_path.glob("*/.*.parquet"))
+        torn = list(tmp_path.glob("*/.*.parquet.*"))
         if torn:
             break
     assert torn, "no kill hit a write"
