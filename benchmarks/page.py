@@ -640,9 +640,6 @@ def _serve() -> str:
                 f"{max(found['death']):.1f} s",
             )
         )
-    stream = rows["stream"]
-    minutes = [stream["peak_mebibytes_start"], *stream["peak_mebibytes_each_minute"]]
-    largest = {name: max(one[name] for one in minutes) for name in minutes[-1]}
     head = (
         "cluster",
         "overview",
@@ -664,14 +661,24 @@ def _serve() -> str:
         f"{rows['large']['idle']['seconds']:.0f} s. *Death to decision* is from the death of a broker; the "
         "simulated controller fences it after 6 s.\n\n"
         + _table(head, body)
-        + f'\nWith `observe = "run"`, {stream["brokers"]} brokers, {stream["partitions"]:,} partitions, a '
-        f"sample every {stream['interval_seconds']:g} s and a lake that is empty at first, for "
-        f"{stream['seconds'] / 60:.0f} minutes: the stream takes at most {largest['JVM']:,.0f} MiB (JVM) and "
+        + "".join(_with_a_stream(found) for name, found in rows.items() if name.startswith("stream"))
+        + _without_a_stream(rows.get("batch"))
+    )
+
+
+def _with_a_stream(found: dict[str, Any]) -> str:
+    """What `observe = "run"` takes."""
+    minutes = [found["peak_mebibytes_start"], *found["peak_mebibytes_each_minute"]]
+    largest = {name: max(one[name] for one in minutes) for name in minutes[-1]}
+    return (
+        f'\nWith `observe = "run"`, {found["brokers"]} brokers, {found["partitions"]:,} partitions, a '
+        f"sample every {found['interval_seconds']:g} s and a lake that is empty at first, for "
+        f"{found['seconds'] / 60:.0f} minutes: the stream takes at most {largest['JVM']:,.0f} MiB (JVM) and "
         f"{largest['pipeline']:.0f} MiB (Python), the collector {largest['collect']:.0f} MiB, the service "
         f"{largest['service']:.0f} MiB, all at once at most {largest['all']:,.0f} MiB (PSS, seen every "
-        f"0.2 s). First snapshot: after {stream['first_snapshot_seconds']:.0f} s. From the death of a "
-        f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in stream['death_seconds'])}. "
-        f"{stream.get('note', '')}\n" + _without_a_stream(rows.get("batch"))
+        f"0.2 s). First snapshot: after {found['first_snapshot_seconds']:.0f} s. From the death of a "
+        f"broker to the decision it took {' and '.join(f'{one:.0f} s' for one in found['death_seconds'])}. "
+        f"{found.get('note', '')}\n"
     )
 
 

@@ -55,6 +55,8 @@ SIZES = {"large": (1000, 1_002_000), "forecast": (1000, 1_002_000), "six": (6, 6
 """Brokers and replicas; `forecast` has the loads of 24 hours to come for each replica."""
 OBSERVED = {"stream": "run", "batch": "batch"}
 """Settings `observe` of parts in which the service starts collector and pipeline itself."""
+PARTITIONS = 2000
+"""Of a stream; one of another size is a line of its own."""
 HOURS = 24
 TICKS, LOOSE = 2_880, 50
 """A day of samples every 30 s; the newest are in files of their own until a compaction."""
@@ -82,7 +84,7 @@ def main() -> None:
     parser.add_argument("--stream-seconds", type=float, default=660.0)
     parser.add_argument("--stream-interval", type=float, default=10.0, help="seconds between samples")
     parser.add_argument("--batch-interval", type=float, default=300.0, help="seconds between runs of batch")
-    parser.add_argument("--partitions", type=int, default=2000, help="of stream and batch")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of stream and batch")
     asked = parser.parse_args()
     before = read_result("serve")
     rows: dict[str, Any] = dict(before["rows"]) if before else {}
@@ -91,10 +93,12 @@ def main() -> None:
             folder = Path(name)
             if part in OBSERVED:
                 intervals = asked.stream_interval, asked.batch_interval if part == "batch" else 0.0
-                rows[part] = streamed(folder, part, asked.partitions, intervals, asked.stream_seconds)
+                key = part if asked.partitions == PARTITIONS else f"{part}-{asked.partitions}"
+                rows[key] = streamed(folder, part, asked.partitions, intervals, asked.stream_seconds)
             else:
-                rows[part] = watched(folder, part, asked.idle_seconds)
-        print(json.dumps({part: rows[part]}, indent=1), flush=True)
+                key = part
+                rows[key] = watched(folder, part, asked.idle_seconds)
+        print(json.dumps({key: rows[key]}, indent=1), flush=True)
         write_result("serve", rows)
 
 
