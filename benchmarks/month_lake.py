@@ -282,7 +282,7 @@ def land_hours(lake: Lake, parts: Iterable[tuple[int, pa.Table]], until: datetim
             at = NEXT_DAY + timedelta(hours=number) + tick * TICK
             if at < until:
                 path = lake.raw / f"date={at:%Y-%m-%d}" / f"{at:%Y%m%dT%H%M%S}000Z-test-00000000.parquet"
-                write_rows(path, part.slice(tick * each, each), compression="zstd")
+                write_rows(path, part.slice(tick * each, each))
                 rows, files = rows + each, files + 1
     return {"rows": rows, "files": files}
 
