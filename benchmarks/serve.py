@@ -278,8 +278,7 @@ def fill_imbalance(lake: Lake, snapshot: ReplicasSnapshot, cluster: str) -> None
             write_rows(
                 lake.tables / path / "part.parquet",
                 pa.Table.from_pylist(rows, schema=schema),
-                compression="zstd",
-                row_group_size=120_000,
+                rows_per_group=120_000,
             )
             begin, last = chunk[0], chunk[-1]
             manifest = manifest.replaced("imbalance", [(begin, last + 1)], path, (begin, last))
