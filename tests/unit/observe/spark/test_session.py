@@ -162,6 +162,10 @@ def test_comet_is_added_to_the_class_path_of_the_settings() -> None:
     """Driver and executors load Comet, and what the settings add."""
     given = SessionSettings(conf={"spark.driver.extraClassPath": "mine.jar"}, off_heap_memory="3g")
     options = session_options(given, jars=[Path("s3.jar")], comet=[Path("comet.jar")])
+    assert options["spark.driver.memory"] == "1536m"
+    assert (
+        session_options(replace(given, memory="3g"), comet=[Path("comet.jar")])["spark.driver.memory"] == "3g"
+    )
     assert options["spark.driver.extraClassPath"] == "comet.jar:mine.jar"
     assert options["spark.executor.extraClassPath"] == "comet.jar"
     assert options["spark.jars"] == "s3.jar"
