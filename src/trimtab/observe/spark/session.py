@@ -262,7 +262,7 @@ _SMALL_HEAP = (
     # The heap follows what is in use: of 2 GiB allowed, ticks of 2,000 partitions take 400 MiB less.
     "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
-_MEDIUM_HEAP = "-XX:+UseSerialGC -Xms64m -Xmn320m -XX:MinHeapFreeRatio=30 -XX:MaxHeapFreeRatio=50"
+_MEDIUM_HEAP = "-XX:+UseSerialGC -Xms64m -XX:NewRatio=1 -XX:MinHeapFreeRatio=30 -XX:MaxHeapFreeRatio=50"
 """A heap that is kept close to what ticks of 100,000 samples hold is collected whole nine times a tick."""
 _FAST_START = f"{_FAST_COMPILER} {_SMALL_HEAP}"
 """Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy

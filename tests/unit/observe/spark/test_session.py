@@ -14,6 +14,7 @@ import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.balancers.settings import read_settings
+from trimtab.jars import find_java
 from trimtab.model.errors import JarsError, ObserveError
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -111,6 +112,18 @@ def test_a_stream_takes_the_memory_that_its_ticks_need(
         assert stream_settings(untouched, samples) == replace(untouched, accelerator="none")
     assert stream_settings(SessionSettings(accelerator="comet"), samples).accelerator == "comet"
     assert found.accelerator == "none"
+
+
+@pytest.mark.parametrize("memory", [None, "256m"])
+@pytest.mark.parametrize("samples", [0, 10_000, 100_000, 1_670_000])
+def test_java_prints_nothing_about_its_options(samples: int, memory: str | None) -> None:
+    """Standard output belongs to `--json`; a small heap of the user is taken too."""
+    options = session_options(stream_settings(SessionSettings(memory=memory), samples))
+    java = options["spark.driver.extraJavaOptions"].split()
+    command = [find_java("Spark").program, f"-Xmx{options['spark.driver.memory']}", *java, "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert "warning" not in done.stderr
 
 
 def test_a_cluster_is_no_laptop() -> None:
