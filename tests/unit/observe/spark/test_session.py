@@ -120,7 +120,7 @@ def test_java_prints_nothing_about_its_options(samples: int, memory: str | None)
     """Standard output belongs to `--json`; a small heap of the user is taken too."""
     options = session_options(stream_settings(SessionSettings(memory=memory), samples))
     java = options["spark.driver.extraJavaOptions"].split()
-    command = [find_java("Spark").program, f"-Xmx{options['spark.driver.memory']}", *java, "-version"]
+    command = [str(find_java("Spark").program), f"-Xmx{options['spark.driver.memory']}", *java, "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert "warning" not in done.stderr
