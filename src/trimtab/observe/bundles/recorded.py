@@ -22,7 +22,7 @@ from trimtab.model.bundles.reports import (
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.lake import instant, microseconds
-from trimtab.observe.lake.parquet import is_complete_file, rows_of_files
+from trimtab.observe.lake.parquet import rows_of_files, sound_files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -121,7 +121,7 @@ def _the_cluster(lake: Lake, files: list[Location], cluster: str | None) -> str:
 def _read(paths: list[Location], columns: list[str], context: Any = None) -> pyarrow.Table:
     import pyarrow
 
-    sound = [path for path in paths if is_complete_file(path)]
+    sound = list(sound_files(paths))
     return rows_of_files(sound, columns, context) if sound else pyarrow.table({name: [] for name in columns})
 
 

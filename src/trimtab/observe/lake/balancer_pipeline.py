@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from trimtab.files.store import Location
     from trimtab.observe.lake.columns import Columns, RawSchema
-    from trimtab.observe.lake.manifest import Manifest
+    from trimtab.observe.lake.manifest import Manifest, Ranges
 
 
 UpToAYear = Annotated[float, Meta(ge=0.001, le=366 * 86400)]
@@ -152,6 +152,43 @@ before it only, each from so many before it to so many before it."""
 
 
 @dataclass(frozen=True)
+class OneTick:
+    """How rows of a single instant are made, where that takes less than rows of several.
+
+    Attributes
+    ----------
+    make
+        As `make` of a `TableStage`. Of the tables that the stage reads it has the rows of that instant, and
+        besides them `before`.
+    before
+        Further arguments: the table whose rows each has, and between which two instants (half-open), by the
+        tick, the nearest tick (`TableStage.nearest`) and the settings.
+    needs_nearest
+        Whether the nearest tick must be known.
+    """
+
+    make: Callable[..., DataFrame]
+    before: Mapping[str, tuple[str, Callable[[int, int, Any], tuple[int, int]]]]
+    needs_nearest: bool = False
+
+    def inputs(
+        self, tables: Iterable[str], tick: int, nearest: int | None, settings: Any
+    ) -> dict[str, tuple[str, Ranges]] | None:
+        """The table and the ranges of each argument; None where the nearest tick is needed and unknown."""
+        if nearest is None and self.needs_nearest:
+            return None
+        own: dict[str, tuple[str, Ranges]] = {name: (name, [(tick, tick + 1)]) for name in tables}
+        known = tick if nearest is None else nearest
+        return own | {
+            name: (table, [span(tick, known, settings)]) for name, (table, span) in self.before.items()
+        }
+
+    def build(self, tables: Mapping[str, DataFrame], settings: PipelineSettings) -> DataFrame:
+        """The rows made, from those of its arguments."""
+        return _called(self.make, {**tables, "settings": settings})
+
+
+@dataclass(frozen=True)
 class TableStage:
     """One table made from others.
 
@@ -180,6 +217,8 @@ class TableStage:
         Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
     is_computed_here
         Whether `make` itself runs a query and computes rows of its result.
+    one_tick
+        How a micro-batch of a single tick makes the same rows, where it is cheaper.
     """
 
     make: Callable[..., DataFrame]
@@ -189,6 +228,7 @@ class TableStage:
     before: tuple[str, ...] = ()
     is_enabled: Callable[[Any], bool] = lambda _: True
     is_computed_here: bool = False
+    one_tick: OneTick | None = None
 
     @property
     def is_reusable(self) -> bool:
@@ -209,7 +249,11 @@ class TableStage:
     ) -> DataFrame:
         """The table made, from the tables read, by name, and what else it asks for."""
         given = {**tables, "settings": settings, "span": span, "samples": samples}
-        return self.make(**{name: given[name] for name in signature(self.make).parameters})
+        return _called(self.make, given)
+
+
+def _called(make: Callable[..., DataFrame], given: Mapping[str, object]) -> DataFrame:
+    return make(**{name: given[name] for name in signature(make).parameters})
 
 
 def here(_: object) -> int:

@@ -14,7 +14,7 @@ from trimtab.files.store import Location, make_folder
 from trimtab_common.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow
 
@@ -150,3 +150,19 @@ def footer_of(path: Location) -> ParquetFooter | None:
 def is_complete_file(path: Location) -> bool:
     """True if a file ends as a Parquet file must; one that was cut short does not."""
     return footer_of(path) is not None
+
+
+def sound_files(
+    paths: Iterable[Location], print_progress: Callable[[str], None] = lambda _: None
+) -> dict[Location, ParquetFooter]:
+    """The sound files among some, each with its footer; what is left out, and why, is reported."""
+    sound = {}
+    for path in paths:
+        footer = footer_of(path)
+        if footer is not None:
+            sound[path] = footer
+        elif path.is_file():
+            print_progress(f"left out {path}: not a sound Parquet file")
+        else:
+            print_progress(f"left out {path}: it is there no more")
+    return sound

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.observe.lake.balancer_pipeline import TableStage, here
+from trimtab.observe.lake.balancer_pipeline import OneTick, TableStage, here
 from trimtab.observe.lake.columns import SECOND, SampleFlag
 from trimtab.observe.replicas.brokers import brokers, clients
 from trimtab.observe.replicas.pipeline import IMBALANCE
-from trimtab.observe.replicas.traffic import growth, rates, traffic
+from trimtab.observe.replicas.traffic import growth, rates, rates_of_one_tick, traffic, traffic_of_one_tick
 from trimtab.observe.replicas.windows import (
     NANOSECONDS_PER_US,
     arrivals,
@@ -76,9 +76,29 @@ def _profiled(settings: ReplicasPipelineSettings) -> bool:
 
 
 STAGES: Final = (
-    TableStage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
+    TableStage(
+        rates,
+        {"cleaned": lambda s: s.gap},
+        nearest=True,
+        one_tick=OneTick(
+            rates_of_one_tick,
+            {"cleaned_before": ("cleaned", lambda _, nearest, __: (nearest, nearest + 1))},
+            needs_nearest=True,
+        ),
+    ),
     TableStage(growth, {"rates": here}),
-    TableStage(traffic, {"growth": lambda s: max(s.learning, s.gap), "rates": here}, before=("growth",)),
+    TableStage(
+        traffic,
+        {"growth": lambda s: max(s.learning, s.gap), "rates": here},
+        before=("growth",),
+        one_tick=OneTick(
+            traffic_of_one_tick,
+            {
+                "growth_learned": ("growth", lambda tick, _, s: (tick - s.learning + 1, tick)),
+                "growth_recent": ("growth", lambda tick, _, s: (tick - s.gap, tick)),
+            },
+        ),
+    ),
     TableStage(brokers, {"rates": here, "traffic": here}),
     TableStage(clients, {"rates": lambda s: s.collapse}),
     TableStage(imbalance, {"brokers": here, "clients": here}),

@@ -60,9 +60,8 @@ def rates(cleaned: DataFrame, settings: PipelineSettings, samples: int = 0) -> D
     of_many = kind.isin(*OF_MANY)
     if samples < _KINDS_APART_FROM:
         own = {
-            value: F.expr(f"case when kind = '{name}' then {value} end")
-            for name, values in OF_MANY.items()
-            for value in values
+            value: F.expr(f"case when {' or '.join(_kinds_with(value))} then {value} end")
+            for value in _OF_MANY
         }
         parts = [_changes(accepted.where(of_many).withColumns(own), _OF_MANY, ticks, settings)]
     else:
@@ -74,19 +73,55 @@ def rates(cleaned: DataFrame, settings: PipelineSettings, samples: int = 0) -> D
     return conform(reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts), RATES)
 
 
+def _kinds_with(value: str) -> list[str]:
+    """A condition for each of the kinds of many samples that has a value."""
+    return [f"kind = '{name}'" for name, values in OF_MANY.items() if value in values]
+
+
+def rates_of_one_tick(cleaned: DataFrame, cleaned_before: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """`rates` of a tick whose samples before all lie in one other: joined, which puts nothing in order.
+
+    Parameters
+    ----------
+    cleaned, cleaned_before
+        The rows of the two ticks.
+    settings
+        Of the balancer.
+    """
+    values = dict.fromkeys(("leader", "in_sync", "adding", *DELTAS, *STATE))
+    many = ", ".join(f"'{name}'" for name in OF_MANY)
+    own = {
+        name: f"case when {' or '.join([f'kind not in ({many})', *_kinds_with(name)])} then `{name}` end"
+        for name in values
+    }
+    entity = F.struct(*_ENTITY).alias("_entity")
+    now = cleaned.where("accepted").select(
+        *KEYS,
+        "sampled_at",
+        "flags",
+        entity,
+        *(F.expr(value).alias(name) for name, value in own.items()),
+    )
+    earlier = {"tick": "tick", "sampled_at": "sampled_at"}
+    earlier |= {name: own[name] for name in ("leader", "in_sync", "adding", *DELTAS)}
+    before = cleaned_before.where("accepted").select(
+        entity, *(F.expr(value).alias(f"_before_{name}") for name, value in earlier.items())
+    )
+    paired = now.join(before.hint("shuffle_hash"), on="_entity", how="left")
+    return conform(_judged(paired, frozenset(values), None, settings), RATES)
+
+
 def _changes(
     accepted: DataFrame, values: frozenset[str], ticks: DataFrame, settings: PipelineSettings
 ) -> DataFrame:
     """`rates` of some samples, as far as it is made of some of their values."""
-    deltas = {column: name for column, name in DELTAS.items() if column in values}
-    counters = [name for name in COUNTERS if name in values]
+    deltas = [name for name in DELTAS if name in values]
     state = [name for name in STATE if name in values]
     led = [name for name in ("leader",) if name in values]
     needed = dict.fromkeys((*KEYS, "sampled_at", "flags", *led, *deltas, *state))
     entity = Window.partitionBy(*_ENTITY).orderBy("tick")
     placed = [name for name in ("in_sync", "adding") if name in values]
     before = {name: F.lag(name).over(entity) for name in ("tick", "sampled_at", *led, *placed, *deltas)}
-    led_before = F.col("_before_leader") if led else F.lit(None).cast("int")
     # Comet takes windows of bounded frames row by row. Beside an unbounded one, `lag` is a shift of columns.
     whole = entity.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     paired = accepted.select(
@@ -94,7 +129,21 @@ def _changes(
         *(column.alias(f"_before_{name}") for name, column in before.items()),
         F.count(F.lit(1)).over(whole).alias("_rows"),
     ).where("_rows > 0")
+    return _judged(paired, values, ticks, settings)
 
+
+def _judged(
+    paired: DataFrame, values: frozenset[str], ticks: DataFrame | None, settings: PipelineSettings
+) -> DataFrame:
+    """Changes and flags of samples that stand beside those before, `_before_` their names.
+
+    `ticks` are those of `_ticks`; None where no sample before is older than its cluster's tick before.
+    """
+    deltas = {column: name for column, name in DELTAS.items() if column in values}
+    counters = [name for name in COUNTERS if name in values]
+    state = [name for name in STATE if name in values]
+    is_led, is_placed = ("leader" in values, "in_sync" in values)
+    led_before = F.col("_before_leader") if is_led else F.lit(None).cast("int")
     tick = F.unix_micros("tick")
     by_tick = tick - F.unix_micros("_before_tick")
     near = by_tick <= settings.gap
@@ -114,7 +163,9 @@ def _changes(
         .bitwiseOR(flag_if(F.col("_near") & F.col("_fell"), SampleFlag.RESET))
         .bitwiseOR(flag_if(F.col("_near") & back, SampleFlag.CLOCK_BACK))
     )
-    judged = _with_missed_ticks(marked.withColumn("flags", found), ticks)
+    judged = marked.withColumn("flags", found)
+    if ticks is not None:
+        judged = _with_missed_ticks(judged, ticks)
     changes = {
         name: F.when(is_valid_interval(), F.col(column) - F.col(f"_before_{column}"))
         for column, name in deltas.items()
@@ -124,7 +175,7 @@ def _changes(
             **changes,
             "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
             "previous_leader": F.when(F.col("_near"), led_before),
-            "complete_before": _complete_before() if placed else F.lit(None).cast("array<int>"),
+            "complete_before": _complete_before() if is_placed else F.lit(None).cast("array<int>"),
             "elapsed_us": F.when(is_valid_interval(), F.coalesce("_by_clock", by_tick)),
         }
     ).select(
@@ -314,9 +365,48 @@ def traffic(
     span
         Two instants (microseconds since 1970) between which all rows to be made lie, both included.
     """
-    weighed = _with_estimates(_with_weight(growth, settings, growth_before, span))
+    weighed = _with_weight(growth, settings, growth_before, span)
     changes = growth if growth_before is None else growth.unionByName(growth_before)
-    joined = weighed.join(_counters(rates, changes), on=["cluster", "tick", "topic", "leader"], how="left")
+    return _split(weighed, changes, rates)
+
+
+def traffic_of_one_tick(
+    growth: DataFrame, growth_learned: DataFrame, growth_recent: DataFrame, rates: DataFrame
+) -> DataFrame:
+    """`traffic` of a tick: what lies before is summed up and joined.
+
+    Parameters
+    ----------
+    growth, rates
+        The rows of the tick.
+    growth_learned, growth_recent
+        The rows before it from which is learned what a record weighs, and those within `gap_seconds`.
+    """
+    key = F.struct(*_PARTITION).alias("_key")
+    nothing = [F.lit(0).cast("bigint").alias(f"{name}_before") for name in _SUMMED]
+    learned = _taught(growth_learned).select(
+        key, *(F.col(name).alias(f"{name}_before") for name in _SUMMED), F.lit(None).alias("_readers")
+    )
+    recent = growth_recent.where("readers > 0").select(key, *nothing, F.col("readers").alias("_readers"))
+    before = (
+        learned.unionByName(recent)
+        .groupBy("_key")
+        .agg(
+            *(F.sum(f"{name}_before").alias(f"{name}_before") for name in _SUMMED),
+            F.max("_readers").alias("_readers"),
+        )
+    )
+    rows = _taught(growth).withColumn("_key", key).join(before.hint("shuffle_hash"), on="_key", how="left")
+    grown, records = (F.col(name) + F.coalesce(f"{name}_before", F.lit(0)) for name in _SUMMED)
+    weighed = _weighed(rows, grown, records, F.greatest("readers", "_readers"))
+    return _split(weighed, growth.unionByName(growth_recent), rates)
+
+
+def _split(weighed: DataFrame, changes: DataFrame, rates: DataFrame) -> DataFrame:
+    """`traffic` of growth whose records have a weight; `changes` are its rows and some before."""
+    joined = _with_estimates(weighed).join(
+        _counters(rates, changes), on=["cluster", "tick", "topic", "leader"], how="left"
+    )
     led = Window.partitionBy("cluster", "tick", "topic", "leader")
     shared = joined.withColumns(
         {
@@ -419,15 +509,19 @@ def _with_weight(
     recent = ordered.rangeBetween(*over)
     grown, records = (F.sum(name).over(recent) for name in _SUMMED)
     readers = F.max("readers").over(ordered.rangeBetween(-settings.gap, 0))
+    return _weighed(rows, grown, records, readers).where("_retained")
+
+
+def _weighed(rows: DataFrame, grown: Column, records: Column, readers: Column) -> DataFrame:
+    """Growth with `bytes_per_record` and `_unread`, by the sums learned and the most groups that read."""
     stock = F.when(F.col("records_stored") > 0, F.col("size_bytes") / F.col("records_stored"))
-    weighed = rows.withColumns(
+    return rows.withColumns(
         {
             "bytes_per_record": F.coalesce(F.when(records > 0, grown / records), stock),
             "_unread": (F.col("readers") < readers)
             | (F.col("records_out").isNull() & (F.col("readers") > 0)),
         }
     )
-    return weighed.where("_retained")
 
 
 _SUMMED: Final = ("_grown", "_records")
@@ -458,16 +552,10 @@ def _with_sums_before(
     )
     rows = growth.unionByName(sums.withColumn("_retained", F.lit(False)), allowMissingColumns=True)
     reading = before.where(is_inside("tick", [(first - settings.gap, first)]) & (F.col("readers") > 0))
-    if first == last:
-        reading = reading.groupBy(*_PARTITION).agg(
-            F.max("tick").alias("tick"), F.max("readers").alias("readers")
-        )
     rows = rows.unionByName(
         reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_retained")),
         allowMissingColumns=True,
     )
-    if first == last:
-        return rows
     out_of_sight = seen.where(is_inside("tick", [(first - learning + 1, last - learning + 1)])).select(
         *_PARTITION,
         F.timestamp_micros(F.unix_micros("tick") + F.lit(learning)).alias("tick"),

@@ -190,7 +190,9 @@ class PreparedFrames:
         self._frames: dict[str, DataFrame] = {}
         self._numbers = itertools.count()
 
-    def rows(self, tables: SparkTables, name: str, needed: dict[str, Ranges], build: Build) -> pyarrow.Table:
+    def rows(
+        self, tables: SparkTables, name: str, inputs: dict[str, tuple[str, Ranges]], build: Build
+    ) -> pyarrow.Table:
         """The rows of a frame, with its inputs as the tables have them now.
 
         Parameters
@@ -199,22 +201,20 @@ class PreparedFrames:
             As they are.
         name
             Of the frame.
-        needed
-            For each input the ranges of its rows; one `<table>_before` has rows of `<table>`.
+        inputs
+            For each the table and the ranges of its rows.
         build
             Makes the frame from its inputs, by name; called once.
         """
-        for one, ranges in needed.items():
-            self._link(tables, one.removesuffix("_before"), ranges, self._folder / name / one)
+        for one, (table, ranges) in inputs.items():
+            self._link(tables, table, ranges, self._folder / name / one)
 
         def begin() -> DataFrame:
             own = tables.lake.balancer.tables
             return build(
                 {
-                    one: tables.session.read.schema(ddl(own[one.removesuffix("_before")])).parquet(
-                        str(self._folder / name / one)
-                    )
-                    for one in needed
+                    one: tables.session.read.schema(ddl(own[table])).parquet(str(self._folder / name / one))
+                    for one, (table, _) in inputs.items()
                 }
             )
 

@@ -19,7 +19,7 @@ from trimtab.observe.lake.compaction import (
 )
 from trimtab.observe.lake.lake import JOINED, instant, microseconds
 from trimtab.observe.lake.manifest import Manifest, merged
-from trimtab.observe.lake.parquet import footer_of
+from trimtab.observe.lake.parquet import sound_files
 from trimtab.observe.lake.rebuild import (
     BuildProgress,
     build_key,
@@ -113,9 +113,8 @@ def run_batch(
         manifest, index = lake.manifest(), lake.raw_index()
         whole = since is None and until is None
         require_same_settings(lake, manifest, settings, whole)
-        files, broken = _complete_files(lake, _raw_files(lake, since, until))
-        for path in broken:
-            print_progress(f"left out {path}: not a sound Parquet file")
+        landed = [path for path in _raw_files(lake, since, until) if is_published(path, manifest)]
+        files = sound_files(landed, print_progress)
         if not files:
             raise ObserveError(
                 f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
@@ -152,9 +151,8 @@ def run_batch(
         snapshots = lake.balancer.write_snapshots(lake, published, settings)
         remove_unnamed_folders(lake, published)
     print_progress("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
-    return PipelineRun(
-        len(files), tuple(broken), progress.samples, progress.ticks, progress.rows, tuple(snapshots)
-    )
+    broken = tuple(path for path in landed if path not in files)
+    return PipelineRun(len(files), broken, progress.samples, progress.ticks, progress.rows, tuple(snapshots))
 
 
 def lakes_with_samples(
@@ -229,7 +227,7 @@ def build_before_stream(
     print_progress("history of which the files were joined is built first")
     joined = [path for path in lake.raw_files() if path.parent.parent == lake.joined]
     with translate_spark_errors(f"lake {lake.path}: history was not built"):
-        files, _ = _complete_files(lake, joined)
+        files = sound_files([path for path in joined if is_published(path, manifest)], print_progress)
         started = replace(manifest.before(index.begins), streams={})
         key = build_key(manifest, index.number, settings.of_tables())
         span = (index.begins, 2**62)
@@ -251,7 +249,7 @@ def _build(
     session: SparkSession,
     lake: Lake,
     settings: PipelineSettings,
-    files: list[tuple[Location, ParquetFooter]],
+    files: Mapping[Location, ParquetFooter],
     started: Manifest,
     span: tuple[int, int],
     request: tuple[datetime.datetime | None, datetime.datetime | None],
@@ -260,7 +258,7 @@ def _build(
 ) -> BuildProgress:
     """Work raw files into the tables `started`, a piece of history after the other; nothing is published."""
     form = lake.balancer.raw
-    pieces = day_ranges(files, *span)
+    pieces = day_ranges([*files.items()], *span)
     progress = resumed_progress(lake.tables, started.version, key, pieces)
     if progress is not None:
         print_progress(
@@ -333,20 +331,3 @@ def _raw_files(
     return lake.raw_files(
         None if since is None else (since - day).date(), None if until is None else (until + day).date()
     )
-
-
-def _complete_files(
-    lake: Lake, files: list[Location]
-) -> tuple[list[tuple[Location, ParquetFooter]], list[Location]]:
-    sound: list[tuple[Location, ParquetFooter]] = []
-    broken: list[Location] = []
-    manifest = lake.manifest()
-    for path in files:
-        if not is_published(path, manifest):
-            continue
-        footer = footer_of(path)
-        if footer is None:
-            broken.append(path)
-        else:
-            sound.append((path, footer))
-    return sound, broken

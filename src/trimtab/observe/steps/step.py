@@ -10,8 +10,7 @@ everything after anew.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,7 +31,9 @@ from trimtab.observe.spark.tables import (
 from trimtab.observe.steps.clean import deduplicated
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings, Reach, TableStage
@@ -66,25 +67,27 @@ class Gathered:
 
     Attributes
     ----------
-    samples
-        Its rows, as `clean.typed` has them.
+    rows
+        Its samples, as `clean.typed` has them.
     frames
         Those of the stream.
+    read
+        Makes a frame of the same rows.
     """
 
-    samples: pyarrow.Table
+    rows: pyarrow.Table
     frames: PreparedFrames
+    read: Callable[[], DataFrame]
 
 
 def step(
     tables: SparkTables,
-    samples: DataFrame,
+    samples: DataFrame | Gathered,
     ranges: Ranges,
     settings: PipelineSettings,
     doubled: Ranges,
     add: bool,
     nearest: int | None = None,
-    gathered: Gathered | None = None,
 ) -> StageResult:
     """Bring every table up to date with some samples; nothing is published yet.
 
@@ -93,7 +96,8 @@ def step(
     tables
         As they are.
     samples
-        Columns of the balancer's table `cleaned`, one row per raw row (`clean.typed`).
+        Columns of the balancer's table `cleaned`, one row per raw row (`clean.typed`). If they are gathered,
+        all tables are written from here.
     ranges
         Covers the ticks of `samples`.
     settings
@@ -106,19 +110,19 @@ def step(
     nearest
         The newest tick in the tables, if all of `ranges` lies after it and every entity that has an accepted
         sample there has one in it (`nearest_tick`).
-    gathered
-        Where `samples` are few: their rows. All tables are then written from here.
     """
     lake, manifest = tables.lake, tables.manifest
-    stored = _stored(manifest, ranges) if add else []
+    gathered = samples if isinstance(samples, Gathered) else None
     if add:
-        samples = tables.read("cleaned", ranges).unionByName(samples)
-        doubled = merged([*doubled, *stored])
+        doubled = merged([*doubled, *_stored(manifest, ranges)])
     rows: dict[str, int] = {}
     if gathered is not None and not doubled:
-        files = write_gathered(gathered.samples, lake, "cleaned")
+        files = write_gathered(gathered.rows, lake, "cleaned")
     else:
-        cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
+        every = samples.read() if isinstance(samples, Gathered) else samples
+        if add:
+            every = tables.read("cleaned", ranges).unionByName(every)
+        cleaned = deduplicated(every.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
         files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
@@ -167,30 +171,46 @@ def _make(
     if stage.carries:
         made = _to_the_end(tables.manifest, stage, made)
         state = newest_before(tables.lake, tables.manifest, stage.table, made)
-    needed = {name: backward(made, reach(settings)) for name, reach in stage.reach.items()}
-    if stage.nearest and nearest is not None:
-        needed["cleaned"] = merged((max(begin, nearest), end) for begin, end in needed["cleaned"])
     begin = made[0][0]
-    for name in stage.before:
-        needed[f"{name}_before"] = [(low, min(high, begin)) for low, high in needed[name] if low < begin]
-        needed[name] = [(max(low, begin), high) for low, high in needed[name] if begin < high]
-    if stage.carries:
-        needed[stage.table] = state
     span = span_from(tables.manifest, stage.reach, begin)
+    inputs, one_tick = None, stage.one_tick if span == (begin, begin) else None
+    if one_tick is not None:
+        inputs = one_tick.inputs(stage.reach, begin, nearest, settings)
+    if inputs is None:
+        one_tick, inputs = None, _inputs(stage, made, settings, nearest)
+    if stage.carries:
+        inputs[stage.table] = stage.table, state
 
-    def build(inputs: dict[str, DataFrame]) -> DataFrame:
-        return stage.build(inputs, settings, span, samples)
+    def build(frames: dict[str, DataFrame]) -> DataFrame:
+        if one_tick is not None:
+            return one_tick.build(frames, settings)
+        return stage.build(frames, settings, span, samples)
 
-    if gathered is not None and stage.is_reusable:
-        found = gathered.frames.rows(tables, stage.table, needed, build)
+    if gathered is not None and (one_tick is not None or stage.is_reusable):
+        name = stage.table if one_tick is None else f"{stage.table} of one tick"
+        found = gathered.frames.rows(tables, name, inputs, build)
         return stage.table, made, write_gathered(found, tables.lake, stage.table, made)
-    frame = build(
-        {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
-    )
+    frame = build({name: tables.read(table, ranges) for name, (table, ranges) in inputs.items()})
     if gathered is not None:
         return stage.table, made, write_gathered(frame.toArrow(), tables.lake, stage.table, made)
     frame = frame.where(is_inside(tables.lake.balancer.time_column(stage.table), made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
+
+
+def _inputs(
+    stage: TableStage, made: Ranges, settings: PipelineSettings, nearest: int | None
+) -> dict[str, tuple[str, Ranges]]:
+    """For each argument of a stage the table and the ranges of its rows, to make some ranges."""
+    needed = {name: backward(made, reach(settings)) for name, reach in stage.reach.items()}
+    if stage.nearest and nearest is not None:
+        needed["cleaned"] = merged((max(begin, nearest), end) for begin, end in needed["cleaned"])
+    inputs = {name: (name, ranges) for name, ranges in needed.items()}
+    begin = made[0][0]
+    for name in stage.before:
+        earlier = [(low, min(high, begin)) for low, high in needed[name] if low < begin]
+        inputs[f"{name}_before"] = name, earlier
+        inputs[name] = name, [(max(low, begin), high) for low, high in needed[name] if begin < high]
+    return inputs
 
 
 def span_from(manifest: Manifest, names: Iterable[str], begin: int) -> tuple[int, int] | None:
@@ -270,27 +290,21 @@ def ticks_of(samples: DataFrame, form: RawSchema) -> Row:
 
 def ticks_of_rows(samples: pyarrow.Table, form: RawSchema) -> Row:
     """`ticks_of` of rows that are here; sums of keys are not those that Spark makes."""
-    import pyarrow
+    import numpy as np
     import pyarrow.compute as pc
 
-    microseconds = pyarrow.int64()
-    keys = [name for name in form.keys if name != "tick"]
-    rows = samples.set_column(
-        samples.schema.get_field_index("tick"), "tick", pc.cast(samples["tick"], microseconds)
-    )
+    ticks = samples["tick"].cast("int64").to_numpy()
+    entity = _row_hashes(samples.select([name for name in form.keys if name != "tick"]))
+    accepted = samples["accepted"].to_numpy(zero_copy_only=False)
     entities: dict[int, tuple[int, object]] = {}
     doubled = []
-    for tick in sorted(pc.unique(rows["tick"]).to_pylist()):
-        own = rows.filter(pc.equal(rows["tick"], tick))
-        if own.group_by(keys).aggregate([]).num_rows < own.num_rows:
+    for tick in np.unique(ticks).tolist():
+        own = ticks == tick
+        if len(np.unique(entity[own])) < own.sum():
             doubled.append(tick)
-        accepted = own.filter(own["accepted"]).group_by(keys).aggregate([])
-        order = accepted.sort_by([(name, "ascending") for name in keys]).combine_chunks()
-        digest = hashlib.sha256()
-        for batch in order.to_batches():
-            digest.update(batch.serialize())
-        entities[tick] = accepted.num_rows, digest.digest()
-    received = pc.max(pc.cast(samples["received_at"], microseconds)).as_py()
+        known = np.unique(entity[own & accepted])
+        entities[tick] = len(known), int(known.sum())
+    received = pc.max(samples["received_at"].cast("int64")).as_py()
     return {
         "doubled": doubled,
         "ticks": sorted(entities),
@@ -299,6 +313,23 @@ def ticks_of_rows(samples: pyarrow.Table, form: RawSchema) -> Row:
         "rows": samples.num_rows,
         "late": pc.sum(samples["late_copies"]).as_py() or 0,
     }
+
+
+def _row_hashes(rows: pyarrow.Table) -> NDArray[np.uint64]:
+    """A hash of each row, which two different rows share once in 10^19; another in every process."""
+    import numpy as np
+
+    hashes = np.zeros(rows.num_rows, dtype=np.uint64)
+    for column in rows.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        # Of the text: -1 and -2 hash alike, and "None" is not null.
+        values = np.array([hash(repr(one)) for one in encoded.dictionary.to_pylist()], dtype=np.int64)
+        hashes ^= values.view(np.uint64)[encoded.indices.to_numpy()]
+        # The end of splitmix64 (Steele, Lea and Flood 2014), so that columns cannot cancel one another out.
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    return hashes
 
 
 def nearest_tick(manifest: Manifest, observation: tuple[int, object] | None, found: Row) -> int | None:

@@ -30,7 +30,7 @@ from trimtab.observe.lake.columns import ddl
 from trimtab.observe.lake.housekeeping import after_publication, retained
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.manifest import merged
-from trimtab.observe.lake.parquet import ParquetFooter, footer_of
+from trimtab.observe.lake.parquet import sound_files
 from trimtab.observe.spark.session import (
     is_local,
     place_of_address,
@@ -296,22 +296,21 @@ class _MicroBatches:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
             manifest = replace(tables_before_stream(lake, manifest), streams={})
-        gathered, expected = None, None
+        session, form = raw.sparkSession, lake.balancer.raw
+        samples: DataFrame | Gathered
         if self._source.topic is None:
-            files = self._sound_files(number)
-            expected = sum(footer.rows for _, footer in files)
-            gathered = self._gathered(raw.sparkSession, files) if expected <= MAX_GATHERED else None
-            paths = [path for path, _ in files]
-            raw = read_raw(raw.sparkSession, paths, lake.balancer.raw.columns)
+            paths, expected = self._files(number)
+            samples = self._samples(session, paths, expected)
         else:
             # Records that are read a second time would be fetched again.
             raw = raw.persist()
-        samples = typed(raw, settings, lake.balancer.raw)
+            samples, expected = typed(raw, settings, form), None
         try:
-            if gathered is None:
-                found = ticks_of(samples, lake.balancer.raw)
-            else:
-                found = ticks_of_rows(gathered.samples, lake.balancer.raw)
+            found = (
+                ticks_of_rows(samples.rows, form)
+                if isinstance(samples, Gathered)
+                else ticks_of(samples, form)
+            )
             if expected is not None and found["rows"] < expected:
                 self._print_progress(
                     f"batch {number}: {expected - found['rows']:,} of {expected:,} samples cannot be read: "
@@ -324,9 +323,9 @@ class _MicroBatches:
                     merged(((tick, tick + 1) for tick in found[name]), apart=settings.gap)
                     for name in ("ticks", "doubled")
                 )
-                tables = SparkTables(raw.sparkSession, lake, manifest)
+                tables = SparkTables(session, lake, manifest)
                 nearest = nearest_tick(manifest, self._known, found)
-                done = step(tables, samples, ranges, settings, doubled, True, nearest, gathered)
+                done = step(tables, samples, ranges, settings, doubled, True, nearest)
                 manifest = done.manifest
         finally:
             if self._source.topic is not None:
@@ -343,7 +342,7 @@ class _MicroBatches:
         lake.balancer.write_snapshots(lake, published, settings)
         if not orderly:
             after_publication(lake, published, self._ages, settings, time.time())
-        if gathered is not None:
+        if isinstance(samples, Gathered):
             # What rows took here goes back to the machine.
             pyarrow.default_memory_pool().release_unused()
         newest = found["ticks"][-1] if found["ticks"] else None
@@ -357,28 +356,23 @@ class _MicroBatches:
                 f"ticks are final up to {final:%H:%M:%S}"
             )
 
-    def _sound_files(self, number: int) -> list[tuple[Location, ParquetFooter]]:
-        """The files of a micro-batch and how each ends; what is no sound Parquet is named and left out."""
-        sound = []
-        for path in files_of_batch(self._checkpoint, number, self._lake.raw):
-            footer = footer_of(path)
-            if footer is None:
-                self._print_progress(f"left out {path}: not a sound Parquet file")
-            else:
-                sound.append((path, footer))
-        return sound
+    def _files(self, number: int) -> tuple[list[Location], int]:
+        """The sound files of a micro-batch, and how many samples they hold."""
+        listed = files_of_batch(self._checkpoint, number, self._lake.raw)
+        files = sound_files(listed, self._print_progress)
+        return list(files), sum(footer.rows for footer in files.values())
 
-    def _gathered(
-        self, session: SparkSession, files: Sequence[tuple[Location, ParquetFooter]]
-    ) -> Gathered | None:
-        """The samples of a micro-batch that is small, where Spark runs in this process."""
-        if not is_local(session):
-            return None
-        form = self._lake.balancer.raw
-        rows = self._frames.rows_of_raw(
-            session, [path for path, _ in files], form.columns, lambda raw: typed(raw, self._settings, form)
-        )
-        return Gathered(rows, self._frames)
+    def _samples(self, session: SparkSession, paths: Sequence[Location], rows: int) -> DataFrame | Gathered:
+        """The samples of some files; gathered where they are few and Spark runs in this process."""
+        settings, form = self._settings, self._lake.balancer.raw
+
+        def read() -> DataFrame:
+            return typed(read_raw(session, paths, form.columns), settings, form)
+
+        if rows > MAX_GATHERED or not is_local(session):
+            return read()
+        found = self._frames.rows_of_raw(session, paths, form.columns, lambda raw: typed(raw, settings, form))
+        return Gathered(found, self._frames, read)
 
 
 POLL_SECONDS = 2.0

@@ -13,7 +13,7 @@ from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import FORM, ReplicasPipelineSettings
-from trimtab.observe.replicas.traffic import growth, rates, traffic
+from trimtab.observe.replicas.traffic import growth, rates, rates_of_one_tick, traffic, traffic_of_one_tick
 from trimtab.observe.steps.clean import deduplicated, from_json, typed
 from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows
 
@@ -79,6 +79,46 @@ def test_kinds_of_samples_are_put_in_order_together_or_apart(spark: SparkSession
     own = rates(cleaned, SETTINGS, 10**7).where("kind = 'replica'")
     assert own.where("leader is not null or in_sync is not null or records_in is not null").count() == 0
     assert own.where("growth_bytes is not null").count() == 9
+
+
+@pytest.mark.parametrize("apart_seconds", [10, 50])
+def test_one_tick_is_joined_to_the_one_before(spark: SparkSession, apart_seconds: int) -> None:
+    """The same rows as by putting samples in order: restarts, clocks, moves, gaps, foreign values."""
+    clock = {"sampled_at": START - datetime.timedelta(seconds=1)}
+    foreign = {"leader": 2, "end_offset": 3, "in_sync": [2], "committed_offset": 4, "cpu_time_ns": 5}
+    ticks = (
+        [
+            partition(0, 10),
+            partition(0, 10, leader=2) | {"topic": None},
+            partition(0, 10) | {"topic": "falls"},
+            replica(0, 1, 100),
+            replica(0, 2, 100, **foreign),
+            sample(0, "group", group="g", topic="t", partition=0, committed_offset=5),
+            sample(0, "broker", broker=1, cpu_time_ns=7, processors=4.0),
+            sample(0, "broker", broker=2, cpu_time_ns=7, bytes_in_total=9),
+            sample(0, "broker", broker=3, cpu_time_ns=5, host="gone"),
+        ],
+        [
+            partition(1, 30, in_sync=[1]),
+            partition(1, 20, leader=1, adding=[2]) | {"topic": None},
+            partition(1, 5) | {"topic": "falls"},
+            replica(1, 1, 90),
+            replica(1, 2, 170, **foreign),
+            sample(1, "group", group="g", topic="t", partition=0, committed_offset=8),
+            sample(1, "broker", broker=1, cpu_time_ns=17, processors=2.0) | clock,
+            sample(1, "broker", broker=2, cpu_time_ns=19, bytes_in_total=3),
+            sample(1, "topic_broker", broker=2, topic="t", bytes_in_total=3),
+        ],
+    )
+    at = START + datetime.timedelta(seconds=apart_seconds)
+    rows = [*ticks[0], *(row | {"tick": at, "received_at": at} for row in ticks[1])]
+    cleaned = deduplicated(typed(raw(spark, rows), SETTINGS, FORM), FORM).cache()
+    now, before = cleaned.where(F.col("tick") == at), cleaned.where(F.col("tick") == START)
+    found = rates_of_one_tick(now, before, SETTINGS)
+    expected = rates(cleaned, SETTINGS).where(F.col("tick") == at)
+    assert found.schema == expected.schema
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect()))
+    assert len({row.flags for row in found.collect()}) == (4 if apart_seconds == 10 else 1)
 
 
 def test_copies_of_a_sample_become_the_one_received_first(spark: SparkSession) -> None:
@@ -202,8 +242,13 @@ def test_a_micro_batch_yields_the_same_rows_as_history(spark: SparkSession) -> N
         span = microseconds(at(first)), microseconds(at(last))
         found = traffic(now, changes, SETTINGS, before, span).where(F.col("tick") >= at(first)).collect()
         low, high = (at(tick).replace(tzinfo=None) for tick in (first, last))
-        wanted = [row for row in every if low <= row.tick <= high]
-        assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+        expected = sorted(repr(row) for row in every if low <= row.tick <= high)
+        assert sorted(map(repr, found)) == expected
+        if first == last:
+            own = changes.where(F.col("tick") == at(first))
+            learned = before.where(F.col("tick") > at(first - 6))
+            recent = before.where(F.col("tick") >= at(first) - datetime.timedelta(seconds=35))
+            assert sorted(map(repr, traffic_of_one_tick(now, learned, recent, own).collect())) == expected
 
 
 def test_a_span_holds_every_row_that_counts() -> None:

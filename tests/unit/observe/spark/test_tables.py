@@ -100,12 +100,12 @@ def test_a_prepared_frame_reads_the_rows_of_each_micro_batch(spark: SparkSession
         return one.unionByName(before).select("broker").join(inputs["windows"], on="broker", how="left_anti")
 
     for low, high in ((3, 4), (0, 4), (1, 2), (2, 4), (9, 12)):
-        needed: dict[str, Ranges] = {
-            "brokers": [(START + low * step, START + high * step)],
-            "brokers_before": [(START, START + 1)],
-            "windows": [(START, START + 9 * step)],
+        inputs: dict[str, tuple[str, Ranges]] = {
+            "brokers": ("brokers", [(START + low * step, START + high * step)]),
+            "brokers_before": ("brokers", [(START, START + 1)]),
+            "windows": ("windows", [(START, START + 9 * step)]),
         }
-        found = frames.rows(tables, "some", needed, build)["broker"].to_pylist()
+        found = frames.rows(tables, "some", inputs, build)["broker"].to_pylist()
         assert sorted(found) == sorted([0, *(at for at in range(low, high) if at < 4)])
     assert len(built) == 1
 
