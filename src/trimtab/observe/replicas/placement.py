@@ -22,8 +22,6 @@ from trimtab.model.replicas.snapshot import (
 from trimtab.observe.lake.columns import SECOND, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings
@@ -186,27 +184,26 @@ def consistent_tick(inputs: SnapshotInputs[PipelineSettings]) -> int:
         return inputs.tick
     apart = np.diff(ticks)
     holes = np.flatnonzero(apart > 1.5 * np.median(apart))[::-1][:_HOLES] + 1
-    oldest = _offsets(inputs, int(ticks[0]))
     newest = len(ticks)
     for place in dict.fromkeys([len(ticks) - 1, *holes.tolist()]):
         before, after = _offsets(inputs, int(ticks[place - 1])), _offsets(inputs, int(ticks[place]))
-        if _are_behind(after, before) and not _are_behind(after, oldest):
+        if _are_behind(after, before) and not _are_behind(after, _offsets(inputs, int(ticks[0]))):
             newest = place
     return int(ticks[newest - 1])
 
 
-def _offsets(inputs: SnapshotInputs[PipelineSettings], tick: int) -> dict[tuple[str, int], int]:
-    rows = inputs.rows(
-        "rates", tick, tick, ("topic", "partition", "end_offset"), pc.field("kind") == "partition"
-    )
-    columns = (rows[name].to_pylist() for name in ("topic", "partition", "end_offset"))
-    return {(topic, number): end for topic, number, end in zip(*columns, strict=True) if end is not None}
+def _offsets(inputs: SnapshotInputs[PipelineSettings], tick: int) -> pa.Table:
+    """The end of each partition's log at a tick, where it is known."""
+    columns = ("topic", "partition", "end_offset")
+    rows = inputs.rows("rates", tick, tick, columns, pc.field("kind") == "partition")
+    return rows.filter(pc.is_valid(rows["end_offset"]))
 
 
-def _are_behind(one: Mapping[tuple[str, int], int], other: Mapping[tuple[str, int], int]) -> bool:
+def _are_behind(one: pa.Table, other: pa.Table) -> bool:
     """Whether more offsets of `one` are below those of `other` than above."""
-    common = one.keys() & other.keys()
-    return sum(one[key] < other[key] for key in common) > sum(one[key] > other[key] for key in common)
+    both = one.join(other, ["topic", "partition"], join_type="inner", right_suffix="_other")
+    ends, others = both["end_offset"].to_numpy(), both["end_offset_other"].to_numpy()
+    return bool((ends < others).sum() > (ends > others).sum())
 
 
 @dataclass(frozen=True, eq=False)
