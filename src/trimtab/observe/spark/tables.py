@@ -8,6 +8,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -18,7 +20,7 @@ from trimtab.observe.lake.lake import microseconds, read_entries
 from trimtab.observe.lake.manifest import merged, new_path
 from trimtab.observe.lake.parquet import finished_files, source_of, write_rows
 from trimtab.observe.spark.expressions import frame_of, is_in_ranges
-from trimtab.observe.spark.session import executors_elsewhere, is_local, spark_address
+from trimtab.observe.spark.session import executors_elsewhere, is_local, spark_address, spark_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,14 +42,39 @@ def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFr
 
 
 def read_raw(session: SparkSession, paths: Sequence[Location], columns: Columns) -> DataFrame:
-    """The rows of raw files, or of a folder of them.
-
-    Without those that are damaged: one must not stop a stream for good.
-    """
+    """The rows of raw files, or of a folder of them."""
     if not paths:
         return frame_of(session, [], ddl(columns))
-    reader = session.read.schema(ddl(columns)).option("ignoreCorruptFiles", "true")
-    return reader.parquet(*(spark_address(path) for path in paths))
+    return session.read.schema(ddl(columns)).parquet(*(spark_address(path) for path in paths))
+
+
+def readable_files(
+    session: SparkSession,
+    paths: Sequence[Location],
+    columns: Columns,
+    print_progress: Callable[[str], None],
+) -> list[Location]:
+    """The raw files whose rows can all be read, each tried alone; the others are reported.
+
+    Spark can leave out damaged files by itself, but does not tell which, takes a store that does not answer
+    for one, and keeps an accelerator from reading at all.
+
+    Raises
+    ------
+    StoreError
+        If a store does not answer.
+    """
+    readable = []
+    for path in paths:
+        if not isinstance(path, Path):
+            path.read_bytes()
+        try:
+            read_raw(session, [path], columns).write.format("noop").mode("overwrite").save()
+        except (Py4JError, PySparkException) as error:
+            print_progress(f"left out {path}: its rows cannot be read ({spark_reason(error)})")
+        else:
+            readable.append(path)
+    return readable
 
 
 @dataclass(frozen=True)

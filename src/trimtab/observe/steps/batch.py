@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from trimtab.files.store import remove_folder
 from trimtab.model.errors import ObserveError
-from trimtab.observe.lake.columns import ddl
 from trimtab.observe.lake.compaction import (
     is_published,
     remove_doomed,
@@ -28,8 +27,8 @@ from trimtab.observe.lake.rebuild import (
     resumed_progress,
     save_progress,
 )
-from trimtab.observe.spark.session import spark_address, translate_spark_errors
-from trimtab.observe.spark.tables import SparkTables, rows_in_ranges
+from trimtab.observe.spark.session import translate_spark_errors
+from trimtab.observe.spark.tables import SparkTables, read_raw, rows_in_ranges
 from trimtab.observe.steps.clean import typed
 from trimtab.observe.steps.step import step, ticks_of
 
@@ -270,8 +269,7 @@ def _build(
     for number, piece in enumerate(pieces[already:], start=already + 1):
         if not piece.files:
             continue
-        raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in piece.files))
-        samples = typed(raw, settings, form)
+        samples = typed(read_raw(session, piece.files, form.columns), settings, form)
         if len(pieces) > 1:
             samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
         found = ticks_of(samples, form)

@@ -113,14 +113,14 @@ def step(
     """
     lake, manifest = tables.lake, tables.manifest
     gathered = samples if isinstance(samples, Gathered) else None
-    if add:
-        doubled = merged([*doubled, *_stored(manifest, ranges)])
+    stored = _stored(manifest, ranges) if add else []
+    doubled = merged([*doubled, *stored])
     rows: dict[str, int] = {}
     if gathered is not None and not doubled:
         files = write_gathered(gathered.rows, lake, "cleaned")
     else:
         every = samples.read() if isinstance(samples, Gathered) else samples
-        if add:
+        if stored:
             every = tables.read("cleaned", ranges).unionByName(every)
         cleaned = deduplicated(every.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
         files = write_table(cleaned, lake, "cleaned")

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from trimtab.files.store import make_folder
 from trimtab.model.errors import ObserveError
@@ -38,7 +40,13 @@ from trimtab.observe.spark.session import (
     spark_address,
     spark_reason,
 )
-from trimtab.observe.spark.tables import PreparedFrames, SparkTables, read_raw, write_topic_rows
+from trimtab.observe.spark.tables import (
+    PreparedFrames,
+    SparkTables,
+    read_raw,
+    readable_files,
+    write_topic_rows,
+)
 from trimtab.observe.steps.batch import (
     ProgressCallback,
     build_before_stream,
@@ -57,7 +65,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from trimtab.files.store import Location
+    from trimtab.observe.lake.columns import Row
     from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.lake.writer_lock import WriterLock
 
 
@@ -296,39 +306,19 @@ class _MicroBatches:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
             manifest = replace(tables_before_stream(lake, manifest), streams={})
-        session, form = raw.sparkSession, lake.balancer.raw
-        samples: DataFrame | Gathered
         if self._source.topic is None:
-            paths, expected = self._files(number)
-            samples = self._samples(session, paths, expected)
+            found, manifest = self._with_files(raw.sparkSession, manifest, number)
         else:
             # Records that are read a second time would be fetched again.
             raw = raw.persist()
-            samples, expected = typed(raw, settings, form), None
-        try:
-            found = (
-                ticks_of_rows(samples.rows, form)
-                if isinstance(samples, Gathered)
-                else ticks_of(samples, form)
-            )
-            if expected is not None and found["rows"] < expected:
-                self._print_progress(
-                    f"batch {number}: {expected - found['rows']:,} of {expected:,} samples cannot be read: "
-                    f"a file of {', '.join(sorted({str(path.parent) for path in paths}))} is damaged"
-                )
-            if self._source.topic is not None and found["rows"]:
-                write_topic_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
-            if found["ticks"]:
-                ranges, doubled = (
-                    merged(((tick, tick + 1) for tick in found[name]), apart=settings.gap)
-                    for name in ("ticks", "doubled")
-                )
-                tables = SparkTables(session, lake, manifest)
-                nearest = nearest_tick(manifest, self._known, found)
-                done = step(tables, samples, ranges, settings, doubled, True, nearest)
-                manifest = done.manifest
-        finally:
-            if self._source.topic is not None:
+            try:
+                samples = typed(raw, settings, lake.balancer.raw)
+                found = ticks_of(samples, lake.balancer.raw)
+                if found["rows"]:
+                    name = f"stream-{stream}-{number:09d}"
+                    write_topic_rows(raw, found["rows"], lake.raw, name)
+                manifest = self._with_samples(raw.sparkSession, manifest, samples, found)
+            finally:
                 raw.unpersist()
         watermark = max(manifest.watermark, found["received"] - settings.lateness)
         streams = {**manifest.streams, stream: number}
@@ -342,9 +332,8 @@ class _MicroBatches:
         lake.balancer.write_snapshots(lake, published, settings)
         if not orderly:
             after_publication(lake, published, self._ages, settings, time.time())
-        if isinstance(samples, Gathered):
-            # What rows took here goes back to the machine.
-            pyarrow.default_memory_pool().release_unused()
+        # What rows took here goes back to the machine.
+        pyarrow.default_memory_pool().release_unused()
         newest = found["ticks"][-1] if found["ticks"] else None
         seconds = time.monotonic() - begun
         self._on_batch(BatchResult(lake.balancer.name, found["rows"], found["late"], newest, seconds))
@@ -356,23 +345,48 @@ class _MicroBatches:
                 f"ticks are final up to {final:%H:%M:%S}"
             )
 
-    def _files(self, number: int) -> tuple[list[Location], int]:
-        """The sound files of a micro-batch, and how many samples they hold."""
+    def _with_files(self, session: SparkSession, manifest: Manifest, number: int) -> tuple[Row, Manifest]:
+        """The ticks of a micro-batch of raw files, and the tables with it; damaged files are left out."""
+        form, settings = self._lake.balancer.raw, self._settings
         listed = files_of_batch(self._checkpoint, number, self._lake.raw)
         files = sound_files(listed, self._print_progress)
-        return list(files), sum(footer.rows for footer in files.values())
 
-    def _samples(self, session: SparkSession, paths: Sequence[Location], rows: int) -> DataFrame | Gathered:
-        """The samples of some files; gathered where they are few and Spark runs in this process."""
-        settings, form = self._settings, self._lake.balancer.raw
+        def with_those(paths: Sequence[Location]) -> tuple[Row, Manifest]:
+            def read() -> DataFrame:
+                return typed(read_raw(session, paths, form.columns), settings, form)
 
-        def read() -> DataFrame:
-            return typed(read_raw(session, paths, form.columns), settings, form)
+            if sum(files[path].rows for path in paths) > MAX_GATHERED or not is_local(session):
+                samples = read()
+                found = ticks_of(samples, form)
+                return found, self._with_samples(session, manifest, samples, found)
+            rows = self._frames.rows_of_raw(
+                session, paths, form.columns, lambda raw: typed(raw, settings, form)
+            )
+            found = ticks_of_rows(rows, form)
+            gathered = Gathered(rows, self._frames, read)
+            return found, self._with_samples(session, manifest, gathered, found)
 
-        if rows > MAX_GATHERED or not is_local(session):
-            return read()
-        found = self._frames.rows_of_raw(session, paths, form.columns, lambda raw: typed(raw, settings, form))
-        return Gathered(found, self._frames, read)
+        try:
+            return with_those(list(files))
+        except (Py4JError, PySparkException):
+            rest = readable_files(session, list(files), form.columns, self._print_progress)
+            if len(rest) == len(files):
+                raise
+            return with_those(rest)
+
+    def _with_samples(
+        self, session: SparkSession, manifest: Manifest, samples: DataFrame | Gathered, found: Row
+    ) -> Manifest:
+        """The tables with some samples, whose ticks are known."""
+        if not found["ticks"]:
+            return manifest
+        ranges, doubled = (
+            merged(((tick, tick + 1) for tick in found[name]), apart=self._settings.gap)
+            for name in ("ticks", "doubled")
+        )
+        tables = SparkTables(session, self._lake, manifest)
+        nearest = nearest_tick(manifest, self._known, found)
+        return step(tables, samples, ranges, self._settings, doubled, True, nearest).manifest
 
 
 POLL_SECONDS = 2.0
