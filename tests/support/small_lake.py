@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from support.local_paths import local
 from trimtab.model.replicas.settings import RESOURCES
+from trimtab.observe.lake.columns import arrow_schema
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -102,6 +103,8 @@ def snapshot_folder(lake: Lake, cluster: str = "orders", quality: str = "{}") ->
 
 
 def _schema(name: str) -> pa.Schema:
+    if name == "cleaned":
+        return arrow_schema(REPLICAS.tables[name])
     common = [("cluster", pa.string()), ("tick", pa.timestamp("us", tz="UTC"))]
     if name == "brokers":
         texts = [(column, pa.string()) for column in ("host", "rack", "broker_state")]

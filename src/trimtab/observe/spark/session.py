@@ -338,8 +338,9 @@ class SessionSettings:
         True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
     accelerator
         Native execution of queries by Apache DataFusion Comet. `comet`: always; `none`: never; `auto`: for a
-        large batch on one machine, if Comet has a build for the installed Spark and it can be downloaded (99
-        MB, once). Not with `spark-submit` or Spark Connect, which have started Spark already.
+        large batch and a stream of large ticks on one machine, if Comet has a build for the installed Spark
+        and it can be downloaded (99 MB, once). Not with `spark-submit` or Spark Connect, which have started
+        Spark already.
     off_heap_memory
         Memory of Comet outside the heap, of the driver and of each executor.
     packages
@@ -396,12 +397,12 @@ def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
     samples
         Of the newest tick; 0 where it is not known.
     """
-    if settings.accelerator == AUTO:
-        # Windows of the few rows that an entity has in a micro-batch take Comet several times as long.
+    fitting = next((row for row in _HEAPS if samples <= row[0]), None)
+    if settings.accelerator == AUTO and fitting is not None:
+        # Comet takes longer to plan a query than small ticks take.
         settings = replace(settings, accelerator="none")
     if settings.local_cores is None or settings.large_job:
         return settings
-    fitting = next((row for row in _HEAPS if samples <= row[0]), None)
     if fitting is None:
         return replace(settings, memory=settings.memory or _LARGE_HEAP, large_job=True)
     _, heap, parts, java = fitting

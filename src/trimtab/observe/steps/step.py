@@ -353,6 +353,40 @@ def nearest_tick(manifest: Manifest, observation: tuple[int, object] | None, fou
     return newest if all(one == observation[1] for one in found["entities"].values()) else None
 
 
+def unskipped_tick(
+    tables: SparkTables, samples: DataFrame | Gathered, found: Row, settings: PipelineSettings
+) -> int | None:
+    """The newest tick in the tables, if no entity with a sample in one tick after it has skipped it.
+
+    That is so where those that are not in it have no sample within `gap_seconds` at all: replicas that were
+    added. While replicas move, nearly every tick has some. The tick may then stand for `nearest_tick`.
+
+    Parameters
+    ----------
+    tables
+        Without the samples.
+    samples, settings
+        As of `step`.
+    found
+        Of `ticks_of`, for the samples.
+    """
+    newest = max((entry.last for entry in tables.manifest.tables.get("cleaned", ())), default=None)
+    tick, uses = found["ticks"][0], any(stage.nearest for stage in tables.lake.balancer.stages)
+    if newest is None or not uses or len(found["ticks"]) > 1 or tick <= newest:
+        return None
+    entity = F.struct(*(name for name in tables.lake.balancer.raw.keys if name != "tick")).alias("entity")
+
+    def entities(frame: DataFrame) -> DataFrame:
+        return frame.where("accepted").select(entity)
+
+    now = entities(samples.read() if isinstance(samples, Gathered) else samples)
+    before = entities(tables.read("cleaned", [(newest, newest + 1)]))
+    begin = tick - settings.gap
+    older = entities(tables.read("cleaned", [(begin, newest)] if begin < newest else []))
+    skipped = now.join(before, on="entity", how="left_anti").join(older, on="entity", how="left_semi")
+    return newest if skipped.isEmpty() else None
+
+
 def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> Ranges:
     """The instants at which a table has its newest row before `made`, a cluster each.
 

@@ -56,7 +56,14 @@ from trimtab.observe.steps.batch import (
     tables_before_stream,
 )
 from trimtab.observe.steps.clean import from_json, typed
-from trimtab.observe.steps.step import Gathered, nearest_tick, step, ticks_of, ticks_of_rows
+from trimtab.observe.steps.step import (
+    Gathered,
+    nearest_tick,
+    step,
+    ticks_of,
+    ticks_of_rows,
+    unskipped_tick,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -386,6 +393,8 @@ class _MicroBatches:
         )
         tables = SparkTables(session, self._lake, manifest)
         nearest = nearest_tick(manifest, self._known, found)
+        if nearest is None:
+            nearest = unskipped_tick(tables, samples, found, self._settings)
         return step(tables, samples, ranges, self._settings, doubled, True, nearest).manifest
 
 

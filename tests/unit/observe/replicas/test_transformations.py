@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from support.small_lake import publish
 from trimtab.observe.lake.columns import SampleFlag, ddl
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import FORM, ReplicasPipelineSettings
 from trimtab.observe.replicas.traffic import growth, rates, rates_of_one_tick, traffic, traffic_of_one_tick
+from trimtab.observe.spark.tables import SparkTables
 from trimtab.observe.steps.clean import deduplicated, from_json, typed
-from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows
+from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows, unskipped_tick
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -167,6 +171,36 @@ def test_ticks_without_copies_are_passed_on(spark: SparkSession) -> None:
     assert [row.copies for row in every] == [1, 1, 2, 1, 1, 1]
     assert ordered(deduplicated(typed_rows, FORM, doubled)) == every
     assert len(ordered(deduplicated(typed_rows, FORM, []))) == 7
+
+
+def test_a_tick_suffices_if_no_entity_has_skipped_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Replicas that came or went are no reason to look further back; one that was not told once is."""
+    brokers = {0: (0, 1, 2), 1: (0, 1), 2: (0, 1, 3), 3: (0, 2), 4: (0, 3), 9: (0, 1, 4)}
+    parts = [
+        [sample(tick, "broker", broker=broker, accepted=tick != 4 or broker != 3) for broker in members]
+        for tick, members in brokers.items()
+    ]
+    at = [microseconds(part[0]["tick"]) for part in parts]
+
+    def suffices(stored: int, *new: int) -> int | None:
+        """The number of the tick that suffices for some new ticks."""
+        lake = publish(tmp_path / f"{stored}-{new}", {"cleaned": parts[:stored]})
+        rows = [row for place in new for row in parts[place]]
+        names = [name for name, _ in FORM.cleaned]
+        frame = spark.createDataFrame(
+            [tuple(row.get(name) for name in names) for row in rows], ddl(FORM.cleaned)
+        )
+        found = {"ticks": [at[place] for place in new]}
+        known = unskipped_tick(SparkTables(spark, lake, lake.manifest()), frame, found, SETTINGS)
+        return None if known is None else at.index(known)
+
+    assert suffices(1, 1) == 0, "one is gone"
+    assert suffices(2, 2) == 1, "one was added"
+    assert suffices(3, 3) is None, "broker 2 was there before, but not then"
+    assert suffices(4, 4) == 3, "a sample that does not count has skipped nothing"
+    assert suffices(5, 5) == 4, "broker 1 was last seen longer ago than a rate may span"
+    assert suffices(1, 1, 2) is None, "of several ticks nothing is known"
+    assert suffices(2, 1) is None, "not after the newest"
 
 
 @pytest.mark.parametrize("is_gathered", [False, True])
