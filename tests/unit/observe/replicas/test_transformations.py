@@ -262,6 +262,8 @@ def test_a_micro_batch_yields_the_same_rows_as_history(spark: SparkSession) -> N
         rows += [partition(tick, end=10 * tick + tick**2, start=20 if tick > 5 else 0)]
         rows += [partition(tick, end=5 * tick) | {"topic": None}]
         rows += [partition(tick, end=7) | {"topic": "new"}] if tick > 7 else []
+        read = {"group": "g", "topic": "t", "partition": 0, "committed_offset": 9 * tick}
+        rows += [sample(tick, "group", **read)] if tick not in (6, 9) else []
     changes = rate_rows(spark, rows).cache()
     grown = growth(changes).cache()
     every = traffic(grown, changes, SETTINGS).collect()
