@@ -428,8 +428,8 @@ def balance(g, floor, rounds):
     stuck = np.zeros(brokers, np.bool_)
     burdens = np.empty((brokers, 1))
     tries = np.array([rounds, 0])
-    # Shared by all visits, and large enough for all replicas: counting those of the brokers that a visit reads
-    # took a third of the descent, and unused memory is never touched.
+    # Shared by all visits, and large enough for all replicas: counting those of the brokers that a visit
+    # reads took a third of the descent, and unused memory is never touched.
     keys = np.empty(len(g.links))
     items, targets = np.empty(len(g.links), np.int32), np.empty(len(g.links), np.int32)
     for _ in range(VISITS * brokers + 1000):
