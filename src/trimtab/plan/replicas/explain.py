@@ -186,7 +186,7 @@ def narrator(
         then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
         text = f"{why}; {moved(i, relieved and not of_host)} ({figures}){then}{others(i)}"
         named = "host_load" if of_host else number or (NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback)
-        if ids[target[i]] in added:
+        if ids[target[i]] in problem.settings.add:
             named = "add"
         return ReplicaReason(named, name, ids[of], before, after, bounded, text)
 
