@@ -145,7 +145,7 @@ def _list_codes(g, b, codes, reads, size):
     while code >= 0:
         p = code // g.width
         # The sum has no meaning: it reads in advance what valuations need. Here the processor waits for many
-        # of these reads at a time, there for each in turn, which took a third of the descent.
+        # of these reads at a time, there for each in turn, which took a quarter of the descent.
         reads[size] = g.use[2 * p, 0] + g.size[p] + g.rule[p, 0] + g.initial[p, 0] + g.flags[p, 0]
         reads[size] += g.place[p, 0] + g.lead[p]
         codes[size] = code
@@ -429,7 +429,7 @@ def balance(g, floor, rounds):
     burdens = np.empty((brokers, 1))
     tries = np.array([rounds, 0])
     # Shared by all visits, and large enough for all replicas: counting those of the brokers that a visit
-    # reads took a third of the descent, and unused memory is never touched.
+    # reads took over a quarter of the descent, and unused memory is never touched.
     keys = np.empty(len(g.links))
     items, targets = np.empty(len(g.links), np.int32), np.empty(len(g.links), np.int32)
     for _ in range(VISITS * brokers + 1000):
