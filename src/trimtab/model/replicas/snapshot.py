@@ -260,14 +260,13 @@ class ReplicasSnapshot:
         online = self.brokers.state != ReplicaBrokerState.DEAD
         load = np.zeros((brokers, len(RESOURCES)))
         for column in range(held.shape[1]):
-            holder = held[:, column]
+            holder = held[:, column].astype(np.intp)
             leads = (holder == leading) & (holder != NO_BROKER)
-            weight = np.where(leads[:, None], parts.leader_load, parts.follower_load)
             weighs = (holder != NO_BROKER) & online[holder]
+            here = holder[weighs]
             for resource in range(load.shape[1]):
-                load[:, resource] += np.bincount(
-                    holder[weighs], weights=weight[weighs, resource], minlength=brokers
-                )
+                weight = np.where(leads, parts.leader_load[:, resource], parts.follower_load[:, resource])
+                load[:, resource] += np.bincount(here, weights=weight[weighs], minlength=brokers)
         return load
 
     def secondary_goals(self, settings: Any) -> tuple[GoalEvaluation, ...]:

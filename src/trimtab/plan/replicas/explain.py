@@ -94,13 +94,15 @@ def narrator(
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     kind, partition, source, target, role = (column.tolist() for column in steps)
+    parts, asked = problem.snapshot.partitions, problem.topics
+    pairs = zip(parts.topic[steps.partition].tolist(), parts.number[steps.partition].tolist(), strict=True)
+    partition_names = [f"{parts.topics[topic]}-{number}" for topic, number in pairs]
     leads = steps.kind == LEADER_STEP
     departure = _last_by_place(steps.partition, steps.source, ~leads)
     promotion = _last_by_place(steps.partition, steps.target, leads & (reasons.goal == TOPIC_LEADERS_GOAL))
     fallback = "epsilon" if "epsilon" in problem.settings.goals else "theta"
 
     added = problem.settings.add
-    parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), requested_counts(problem.settings)
     hosts, nominal = problem.carriers.hosts, problem.snapshot.quality.nominal_capacity
     names = [f"broker {one}" for one in ids] + [f"host {one}" for one in (hosts.name if hosts else ())]
@@ -130,14 +132,11 @@ def narrator(
     def others(i: int) -> str:
         return "" if kind[i] == LEADER_STEP else rejections(len(ids) - 2, rejected[i], RULES)
 
-    def partition_name(i: int) -> str:
-        return parts.name_of(partition[i])
-
     def moved(i: int, relieved: bool) -> str:
         """The effect of the step; names the source unless it is the relieved broker."""
         what = "leader" if kind[i] == LEADER_STEP else "leading replica" if role[i] else "replica"
         start = f" from broker {ids[source[i]]}" if source[i] >= 0 and not relieved else ""
-        return f"moves {what} of {partition_name(i)}{start} to broker {ids[target[i]]}"
+        return f"moves {what} of {partition_names[i]}{start} to broker {ids[target[i]]}"
 
     def wrong(
         row: int, column: int, name: str, load_name: str, before: float, limit: float, code: int
@@ -199,17 +198,17 @@ def narrator(
             DEMOTE_GOAL: "is to lead nothing",
         }
         if kind[i] == LEADER_STEP:
-            cause = f"broker {what} {state[why]}" if source[i] >= 0 else f"{partition_name(i)} has no leader"
+            cause = f"broker {what} {state[why]}" if source[i] >= 0 else f"{partition_names[i]} has no leader"
             text = f"{cause}; {moved(i, True)}, which is in sync"
             return ReplicaReason(NAMES[why], None, what, None, None, None, text)
         before, after, limit = measure[i]
         if why == DEMOTE_GOAL:
-            text = f"no broker in sync may take the lead of {partition_name(i)}; {moved(i, False)} first"
+            text = f"no broker in sync may take the lead of {partition_names[i]}; {moved(i, False)} first"
             return ReplicaReason("demote", None, what, None, None, None, f"{text}{others(i)}")
         if why in SPREAD_GOALS:
             group = SPREAD_GOALS[why]
             name = (brokers.rack if why == RACK_GOAL else brokers.host)[broker[i]]
-            text = f"{group} {name} holds {before:.0f} replicas of {partition_name(i)}, limit {limit:.0f}"
+            text = f"{group} {name} holds {before:.0f} replicas of {partition_names[i]}, limit {limit:.0f}"
             text = f"{text}; {moved(i, False)}"
         else:
             left = f"({before:.0f} -> {after:.0f} replicas left)"
@@ -241,7 +240,7 @@ def narrator(
 
     def for_a_role(i: int, later: int) -> ReplicaReason:
         text = (
-            f"broker {ids[target[i]]} is to lead {partition_name(i)} (move {order[later]}) and holds no "
+            f"broker {ids[target[i]]} is to lead {partition_names[i]} (move {order[later]}) and holds no "
             f"replica; {moved(i, False)}{others(i)}"
         )
         return replace(by_topic(later), before=None, after=None, text=text)

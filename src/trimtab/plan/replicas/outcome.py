@@ -272,13 +272,13 @@ def _reasons(problem: ReplicasProblem, path: PlanPath, usage: FloatArray) -> Ste
     return reasons
 
 
-def _kind(problem: ReplicasProblem, kind: int, source: int, target: int) -> ReplicaMoveKind:
+def _kind(brokers: int, kind: int, source: int, target: int) -> ReplicaMoveKind:
     """A step's kind as a move: from a vacancy a replica is added, to a vacancy one is dropped."""
     if kind == LEADER_STEP:
         return ReplicaMoveKind.LEADER
-    if source >= problem.brokers:
+    if source >= brokers:
         return ReplicaMoveKind.ADD
-    return ReplicaMoveKind.DROP if target >= problem.brokers else ReplicaMoveKind.REPLICA
+    return ReplicaMoveKind.DROP if target >= brokers else ReplicaMoveKind.REPLICA
 
 
 def _moves(
@@ -304,10 +304,10 @@ def _moves(
         reason = factor_narrator(problem, steps, reasons, usage, order)
     else:
         reason = narrator(problem, steps, reasons, order, goal)
-    made = []
+    made, brokers = [], problem.brokers
     columns = (*(column.tolist() for column in steps[:4]), log_dir_schedule.pairs)
     for i, (kind, _, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
-        does = _kind(problem, kind, source, target)
+        does = _kind(brokers, kind, source, target)
         made.append(
             ReplicaMove(
                 order=order[i],

@@ -369,7 +369,9 @@ def lists(place: IntArray, brokers: int) -> tuple[IntArray, IntArray]:
     """
     flat = place.ravel()
     codes = np.flatnonzero(flat >= 0).astype(np.int32)
-    codes = codes[np.argsort(flat[codes], kind="stable")]
+    # NumPy sorts numbers of 16 bits by their digits, wider ones by comparisons.
+    width = np.uint16 if brokers <= 1 << 16 else np.uint32
+    codes = codes[np.argsort(flat[codes].astype(width), kind="stable")]
     holder = flat[codes]
     links = np.full((flat.size, 2), -1, dtype=np.int32)
     head = np.full(brokers, -1, dtype=np.int32)
