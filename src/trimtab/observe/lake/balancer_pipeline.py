@@ -248,12 +248,12 @@ class TableStage:
         samples: int = 0,
     ) -> DataFrame:
         """The table made, from the tables read, by name, and what else it asks for."""
-        given = {**tables, "settings": settings, "span": span, "samples": samples}
-        return _called(self.make, given)
+        arguments = {**tables, "settings": settings, "span": span, "samples": samples}
+        return _called(self.make, arguments)
 
 
-def _called(make: Callable[..., DataFrame], given: Mapping[str, object]) -> DataFrame:
-    return make(**{name: given[name] for name in signature(make).parameters})
+def _called(make: Callable[..., DataFrame], arguments: Mapping[str, object]) -> DataFrame:
+    return make(**{name: arguments[name] for name in signature(make).parameters})
 
 
 def here(_: object) -> int:

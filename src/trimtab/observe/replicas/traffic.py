@@ -163,14 +163,14 @@ def _judged(
         .bitwiseOR(flag_if(F.col("_near") & F.col("_fell"), SampleFlag.RESET))
         .bitwiseOR(flag_if(F.col("_near") & back, SampleFlag.CLOCK_BACK))
     )
-    judged = marked.withColumn("flags", found)
+    flagged = marked.withColumn("flags", found)
     if ticks is not None:
-        judged = _with_missed_ticks(judged, ticks)
+        flagged = _with_missed_ticks(flagged, ticks)
     changes = {
         name: F.when(is_valid_interval(), F.col(column) - F.col(f"_before_{column}"))
         for column, name in deltas.items()
     }
-    return judged.withColumns(
+    return flagged.withColumns(
         {
             **changes,
             "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
@@ -570,11 +570,11 @@ def _with_estimates(weighed: DataFrame) -> DataFrame:
     cut = is_flagged(SampleFlag.CUT)
     expected = F.round(F.col("records_in") * F.col("bytes_per_record"))
     compacted = F.coalesce((F.col("growth_bytes") < expected * _COMPACTED_BELOW), F.lit(False))
-    judged = weighed.withColumns(
+    flagged = weighed.withColumns(
         {"_expected": expected, "flags": F.col("flags").bitwiseOR(flag_if(compacted, SampleFlag.CUT))}
     )
     by_growth = F.when(~cut, F.col("growth_bytes"))
-    return judged.withColumns(
+    return flagged.withColumns(
         {
             "log_bytes": F.coalesce(by_growth, "_expected").cast("bigint"),
             "_out": F.round(F.col("records_out") * F.col("bytes_per_record")).cast("bigint"),
