@@ -63,18 +63,31 @@ def readable_files(
     ------
     StoreError
         If a store does not answer.
+    Py4JError, PySparkException
+        If reading fails for another reason than the file: queries of a stream that ends are cancelled.
     """
     readable = []
-    for path in paths:
-        if not isinstance(path, Path):
-            path.read_bytes()
-        try:
-            read_raw(session, [path], columns).write.format("noop").mode("overwrite").save()
-        except (Py4JError, PySparkException) as error:
-            print_progress(f"left out {path}: its rows cannot be read ({spark_reason(error)})")
-        else:
-            readable.append(path)
+    # Spark names the reason, which native code does not.
+    session.conf.set("spark.comet.enabled", "false")
+    try:
+        for path in paths:
+            if not isinstance(path, Path):
+                path.read_bytes()
+            try:
+                read_raw(session, [path], columns).write.format("noop").mode("overwrite").save()
+            except (Py4JError, PySparkException) as error:
+                if not any(condition in str(error) for condition in _OF_FILES):
+                    raise
+                print_progress(f"left out {path}: its rows cannot be read ({spark_reason(error)})")
+            else:
+                readable.append(path)
+    finally:
+        session.conf.unset("spark.comet.enabled")
     return readable
+
+
+_OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ_FILE_FOOTER", "[PATH_NOT_FOUND")
+"""How Spark's messages begin that are about a file."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
+from pyspark.errors import PySparkException
 
 from support.small_lake import NOON, STEP, broker_rows, publish
 from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.spark import tables as spark_tables
 from trimtab.observe.spark.expressions import conform, is_in_ranges, is_inside
-from trimtab.observe.spark.tables import PreparedFrames, SparkTables, write_gathered, write_table
+from trimtab.observe.spark.tables import (
+    PreparedFrames,
+    SparkTables,
+    readable_files,
+    write_gathered,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,3 +159,27 @@ def test_columns_are_made_with_few_messages_to_the_jvm(
     # A list is handed over word by word.
     assert len(sent) < 60
     assert made.dtypes == [("id", "int")] * 40
+
+
+def test_files_that_cannot_be_read_are_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged pages, another type of a column, and a file that is gone; a cancelled query is no such file."""
+    table = pyarrow.table({"tick": pyarrow.array(range(5000)), "size": pyarrow.array(range(5000))})
+    paths = [tmp_path / f"{name}.parquet" for name in ("sound", "damaged", "text", "gone")]
+    for path in paths[:2]:
+        pyarrow.parquet.write_table(table, path)
+    content = paths[1].read_bytes()
+    paths[1].write_bytes(content[:4] + bytes(2000) + content[2004:])
+    text = table.set_column(1, "size", table["size"].cast("string"))
+    pyarrow.parquet.write_table(text, paths[2])
+    columns, lines = (("tick", "bigint"), ("size", "bigint")), list[str]()
+    assert readable_files(spark, paths, columns, lines.append) == paths[:1]
+    assert [line.partition(":")[0] for line in lines] == [f"left out {path}" for path in paths[1:]]
+
+    def cancelled(*_: object) -> None:
+        raise PySparkException("[SPARK_JOB_CANCELLED] Job 1 cancelled")
+
+    monkeypatch.setattr(spark_tables, "read_raw", cancelled)
+    with pytest.raises(PySparkException, match="CANCELLED"):
+        readable_files(spark, paths, columns, lines.append)
