@@ -108,7 +108,7 @@ def rates_of_one_tick(cleaned: DataFrame, cleaned_before: DataFrame, settings: P
         entity, *(F.expr(value).alias(f"_before_{name}") for name, value in earlier.items())
     )
     paired = now.join(before.hint("shuffle_hash"), on="_entity", how="left")
-    return conform(_judged(paired, frozenset(values), None, settings), RATES)
+    return conform(_differences(paired, frozenset(values), None, settings), RATES)
 
 
 def _changes(
@@ -129,10 +129,10 @@ def _changes(
         *(column.alias(f"_before_{name}") for name, column in before.items()),
         F.count(F.lit(1)).over(whole).alias("_rows"),
     ).where("_rows > 0")
-    return _judged(paired, values, ticks, settings)
+    return _differences(paired, values, ticks, settings)
 
 
-def _judged(
+def _differences(
     paired: DataFrame, values: frozenset[str], ticks: DataFrame | None, settings: PipelineSettings
 ) -> DataFrame:
     """Changes and flags of samples that stand beside those before, `_before_` their names.
