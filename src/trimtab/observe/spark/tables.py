@@ -8,7 +8,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -66,6 +65,8 @@ def readable_files(
     Py4JError, PySparkException
         If reading fails for another reason than the file: queries of a stream that ends are cancelled.
     """
+    from py4j.protocol import Py4JError
+
     readable = []
     # Spark names the reason, which native code does not.
     session.conf.set("spark.comet.enabled", "false")

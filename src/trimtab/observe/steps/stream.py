@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from trimtab.files.store import make_folder
@@ -354,6 +353,8 @@ class _MicroBatches:
 
     def _with_files(self, session: SparkSession, manifest: Manifest, number: int) -> tuple[Row, Manifest]:
         """The ticks of a micro-batch of raw files, and the tables with it; damaged files are left out."""
+        from py4j.protocol import Py4JError
+
         form, settings = self._lake.balancer.raw, self._settings
         listed = files_of_batch(self._checkpoint, number, self._lake.raw)
         files = sound_files(listed, self._print_progress)

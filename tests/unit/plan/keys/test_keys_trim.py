@@ -100,6 +100,13 @@ def test_a_split_key_is_left_alone_between_two_limits(rate: float, after: tuple[
     assert found == ([] if after is None else [after])
 
 
+def test_a_key_is_not_split_onto_partitions_that_are_full() -> None:
+    """Half of its 60 records/s would make any other partition the fullest, with 150 instead of 120."""
+    rates = {0: 60.0, 4: 60.0, 1: 120.0, 2: 120.0, 3: 120.0}
+    plan = plan_keys(a_snapshot(rates, a_key("ann", 0, 60.0, 0), capacity=100.0), SETTINGS)
+    assert [one for one in plan.moves if one.kind is RoutingMoveKind.KEY] == []
+
+
 def test_one_key_can_be_more_than_a_consumer_does() -> None:
     """It is still split, and the remaining excess is reported with figures."""
     plan = plan_keys(a_snapshot(HOT, a_key("ann", 0, 90.0, 0), capacity=80.0), SETTINGS)
