@@ -17,6 +17,7 @@ from synthetic_telemetry import SyntheticCluster, land
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.observe.lake import rebuild
 from trimtab.observe.lake.compaction import MIN_FOLDERS, compacted_tables, remove_unnamed_folders
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.manifest import publish_manifest
@@ -185,20 +186,30 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     assert sorted(map(repr, lake.table("rates").to_pylist())) == before
 
 
-def test_truncated_raw_file_is_named_and_left_out(
-    spark: SparkSession, cluster: SyntheticCluster, tmp_path: Path
+@pytest.mark.parametrize("rows_per_part", [None, 1])
+def test_damaged_raw_files_are_named_and_left_out(
+    spark: SparkSession,
+    cluster: SyntheticCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows_per_part: int | None,
 ) -> None:
-    """A disk that ran full cut a file: the rest is worked in, and the file is named."""
+    """A disk that ran full cut a file, and one has lost a block: the rest is worked in."""
+    if rows_per_part is not None:
+        monkeypatch.setattr(rebuild, "MAX_ROWS", rows_per_part)
     lake = Lake(tmp_path, REPLICAS)
     raw = cluster.raw(3)
-    land(raw, lake.raw, "good")
-    land(raw, lake.raw, "cut")
-    broken = next(local(lake.raw).glob("*/cut.parquet"))
-    broken.write_bytes(broken.read_bytes()[:1000])
+    for name in ("cut", "damaged", "good"):
+        land(raw, lake.raw, name)
+    broken = [next(local(lake.raw).glob(f"*/{name}.parquet")) for name in ("cut", "damaged")]
+    content = broken[0].read_bytes()
+    broken[0].write_bytes(content[:1000])
+    broken[1].write_bytes(content[:4] + bytes(2000) + content[2004:])
     told: list[str] = []
     done = run_batch(spark, lake, SETTINGS, print_progress=told.append)
-    assert done.unreadable_files == (broken,)
-    assert any(str(broken) in line for line in told)
+    assert (done.files, done.unreadable_files) == (1, tuple(broken))
+    for path in broken:
+        assert sum(str(path) in line for line in told) == 1
     assert done.samples == raw.num_rows
 
 

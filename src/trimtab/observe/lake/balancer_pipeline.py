@@ -162,26 +162,24 @@ class OneTick:
         besides them `before`.
     before
         Further arguments: the table whose rows each has, and between which two instants (half-open), by the
-        tick, the nearest tick (`TableStage.nearest`) and the settings.
-    needs_nearest
-        Whether the nearest tick must be known.
+        tick, the nearest tick (`TableStage.nearest`; None if unknown) and the settings. Where that is None,
+        rows are made as those of several ticks.
     """
 
     make: Callable[..., DataFrame]
-    before: Mapping[str, tuple[str, Callable[[int, int, Any], tuple[int, int]]]]
-    needs_nearest: bool = False
+    before: Mapping[str, tuple[str, Callable[[int, int | None, Any], tuple[int, int] | None]]]
 
     def inputs(
         self, tables: Iterable[str], tick: int, nearest: int | None, settings: Any
     ) -> dict[str, tuple[str, Ranges]] | None:
-        """The table and the ranges of each argument; None where the nearest tick is needed and unknown."""
-        if nearest is None and self.needs_nearest:
-            return None
-        own: dict[str, tuple[str, Ranges]] = {name: (name, [(tick, tick + 1)]) for name in tables}
-        known = tick if nearest is None else nearest
-        return own | {
-            name: (table, [span(tick, known, settings)]) for name, (table, span) in self.before.items()
-        }
+        """The table and the ranges of each argument; None where one of them is not known."""
+        found: dict[str, tuple[str, Ranges]] = {name: (name, [(tick, tick + 1)]) for name in tables}
+        for name, (table, span) in self.before.items():
+            stretch = span(tick, nearest, settings)
+            if stretch is None:
+                return None
+            found[name] = table, [stretch]
+        return found
 
     def build(self, tables: Mapping[str, DataFrame], settings: PipelineSettings) -> DataFrame:
         """The rows made, from those of its arguments."""

@@ -147,11 +147,6 @@ def footer_of(path: Location) -> ParquetFooter | None:
     return ParquetFooter(told.num_rows, (min(times), max(times)) if times else None)
 
 
-def is_complete_file(path: Location) -> bool:
-    """True if a file ends as a Parquet file must; one that was cut short does not."""
-    return footer_of(path) is not None
-
-
 def sound_files(
     paths: Iterable[Location], print_progress: Callable[[str], None] = lambda _: None
 ) -> dict[Location, ParquetFooter]:

@@ -123,7 +123,9 @@ class BuildProgress:
     manifest
         The tables, not published.
     samples, ticks, received, rows
-        As of `pipeline.Run`, and when the last sample was received, microseconds since 1970.
+        As of `PipelineRun`, and when the last sample was received, microseconds since 1970.
+    unreadable_files
+        Those that were left out because their rows could not be read.
     """
 
     key: str
@@ -133,9 +135,15 @@ class BuildProgress:
     ticks: int = 0
     received: int = 0
     rows: dict[str, int] = field(default_factory=dict)
+    unreadable_files: tuple[str, ...] = ()
 
     def after(
-        self, part: DayRange, manifest: Manifest, found: dict[str, int], rows: dict[str, int]
+        self,
+        part: DayRange,
+        manifest: Manifest,
+        found: dict[str, int],
+        rows: dict[str, int],
+        unreadable_files: Sequence[Location],
     ) -> BuildProgress:
         """With one piece more, in which `samples`, `ticks`, `received` were found."""
         return replace(
@@ -146,6 +154,7 @@ class BuildProgress:
             ticks=self.ticks + found["ticks"],
             received=max(self.received, found["received"]),
             rows={name: self.rows.get(name, 0) + rows.get(name, 0) for name in {**self.rows, **rows}},
+            unreadable_files=(*self.unreadable_files, *map(str, unreadable_files)),
         )
 
 

@@ -82,8 +82,7 @@ STAGES: Final = (
         nearest=True,
         one_tick=OneTick(
             rates_of_one_tick,
-            {"cleaned_before": ("cleaned", lambda _, nearest, __: (nearest, nearest + 1))},
-            needs_nearest=True,
+            {"cleaned_before": ("cleaned", lambda _, at, __: None if at is None else (at, at + 1))},
         ),
     ),
     TableStage(growth, {"rates": here}),

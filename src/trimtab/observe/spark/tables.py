@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Build = Callable[[dict[str, DataFrame]], DataFrame]
 
+Made = TypeVar("Made")
+
 
 def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
     """The rows whose time lies in `ranges`."""
@@ -47,13 +49,45 @@ def read_raw(session: SparkSession, paths: Sequence[Location], columns: Columns)
     return session.read.schema(ddl(columns)).parquet(*(spark_address(path) for path in paths))
 
 
-def readable_files(
+def from_readable_files(
+    session: SparkSession,
+    paths: Sequence[Location],
+    columns: Columns,
+    make: Callable[[Sequence[Location]], Made],
+    print_progress: Callable[[str], None],
+) -> tuple[Made, Sequence[Location]]:
+    """What `make` makes of raw files; if it fails, of those among them whose rows can all be read.
+
+    Returns
+    -------
+    tuple
+        What was made, and the files that were left out, which are reported.
+
+    Raises
+    ------
+    StoreError
+        If a store does not answer.
+    Py4JError, PySparkException
+        If `make` fails though all files can be read, or on what is left.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        return make(paths), ()
+    except (Py4JError, PySparkException):
+        damaged = unreadable_files(session, paths, columns, print_progress)
+        if not damaged:
+            raise
+    return make([path for path in paths if path not in damaged]), damaged
+
+
+def unreadable_files(
     session: SparkSession,
     paths: Sequence[Location],
     columns: Columns,
     print_progress: Callable[[str], None],
 ) -> list[Location]:
-    """The raw files whose rows can all be read, each tried alone; the others are reported.
+    """The raw files whose rows cannot all be read, found by halves; each is reported with the reason.
 
     Spark can leave out damaged files by itself, but does not tell which, takes a store that does not answer
     for one, and keeps an accelerator from reading at all.
@@ -63,29 +97,39 @@ def readable_files(
     StoreError
         If a store does not answer.
     Py4JError, PySparkException
-        If reading fails for another reason than the file: queries of a stream that ends are cancelled.
+        If reading fails for another reason than a file: queries of a stream that ends are cancelled.
     """
     from py4j.protocol import Py4JError
 
-    readable = []
-    # Spark names the reason, which native code does not.
-    session.conf.set("spark.comet.enabled", "false")
-    try:
-        for path in paths:
-            if not isinstance(path, Path):
-                path.read_bytes()
-            try:
-                read_raw(session, [path], columns).write.format("noop").mode("overwrite").save()
-            except (Py4JError, PySparkException) as error:
-                if not any(condition in str(error) for condition in _OF_FILES):
-                    raise
-                print_progress(f"left out {path}: its rows cannot be read ({spark_reason(error)})")
-            else:
-                readable.append(path)
-    finally:
-        session.conf.unset("spark.comet.enabled")
-    return readable
+    def among(some: Sequence[Location]) -> list[Location]:
+        try:
+            read_raw(session, some, columns).write.format("noop").mode("overwrite").save()
+            return []
+        except (Py4JError, PySparkException) as error:
+            if not any(condition in str(error) for condition in _OF_FILES):
+                raise
+            reason = spark_reason(error)
+        if len(some) > 1:
+            return [*among(some[: len(some) // 2]), *among(some[len(some) // 2 :])]
+        (path,) = some
+        if not isinstance(path, Path):
+            path.read_bytes()
+        print_progress(f"left out {path}: its rows cannot be read ({reason})")
+        return [path]
 
+    accelerated = session.conf.get(_ACCELERATED, None)
+    # Spark names the reason, which native code does not.
+    session.conf.set(_ACCELERATED, "false")
+    try:
+        return among(paths)
+    finally:
+        if accelerated is None:
+            session.conf.unset(_ACCELERATED)
+        else:
+            session.conf.set(_ACCELERATED, accelerated)
+
+
+_ACCELERATED = "spark.comet.enabled"
 
 _OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ_FILE_FOOTER", "[PATH_NOT_FOUND")
 """How Spark's messages begin that are about a file."""

@@ -6,6 +6,7 @@ import datetime
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trimtab.files.store import remove_folder
@@ -28,7 +29,7 @@ from trimtab.observe.lake.rebuild import (
     save_progress,
 )
 from trimtab.observe.spark.session import translate_spark_errors
-from trimtab.observe.spark.tables import SparkTables, read_raw, rows_in_ranges
+from trimtab.observe.spark.tables import SparkTables, from_readable_files, read_raw, rows_in_ranges
 from trimtab.observe.steps.clean import typed
 from trimtab.observe.steps.step import step, ticks_of
 
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings
     from trimtab.observe.lake.lake import Lake
     from trimtab.observe.lake.parquet import ParquetFooter
+    from trimtab.observe.lake.rebuild import DayRange
     from trimtab.observe.lake.writer_lock import WriterLock
+    from trimtab.observe.steps.step import StageResult
 
 
 ProgressCallback = Callable[[str], None]
@@ -56,7 +59,7 @@ class PipelineRun:
     files, samples, ticks
         Raw files and rows read, and distinct ticks in them.
     unreadable_files
-        Files that are no sound Parquet; they were left out.
+        Files that are no sound Parquet, or of which some rows cannot be read; they were left out.
     rows
         Rows written per table.
     snapshots
@@ -150,8 +153,9 @@ def run_batch(
         snapshots = lake.balancer.write_snapshots(lake, published, settings)
         remove_unnamed_folders(lake, published)
     print_progress("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
-    broken = tuple(path for path in landed if path not in files)
-    return PipelineRun(len(files), broken, progress.samples, progress.ticks, progress.rows, tuple(snapshots))
+    sound = set(files) - {path for path in files if str(path) in progress.unreadable_files}
+    broken = tuple(path for path in landed if path not in sound)
+    return PipelineRun(len(sound), broken, progress.samples, progress.ticks, progress.rows, tuple(snapshots))
 
 
 def lakes_with_samples(
@@ -267,33 +271,62 @@ def _build(
     begin = span[0] if request[0] is not None else None
     already = len(progress.done)
     for number, piece in enumerate(pieces[already:], start=already + 1):
-        if not piece.files:
+        known = [path for path in piece.files if str(path) not in progress.unreadable_files]
+        if not known:
             continue
-        samples = typed(read_raw(session, piece.files, form.columns), settings, form)
-        if len(pieces) > 1:
-            samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
-        found = ticks_of(samples, form)
-        wanted = [tick for tick in found["ticks"] if span[0] <= tick < span[1]]
-        manifest, rows = progress.manifest, {}
         last = number == len(pieces)
-        if wanted:
-            part = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
-            first, newest = instant(wanted[0]), instant(wanted[-1])
-            print_progress(
-                f"{part}read {found['rows']:,} samples of {len(wanted):,} ticks from {len(piece.files):,} "
-                f"files, {first:%Y-%m-%d %H:%M:%S} to {newest:%Y-%m-%d %H:%M:%S} UTC"
-            )
-            ended = piece.end if not last or request[1] is not None else wanted[-1] + 1
-            doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
-            tables = SparkTables(session, lake, manifest)
-            ranges = [(wanted[0] if begin is None else begin, ended)]
-            done = step(tables, samples, ranges, settings, doubled, add=False)
-            manifest, rows, begin = done.manifest, done.rows, piece.end
-        told = {"samples": found["rows"], "ticks": len(wanted), "received": found["received"]}
-        progress = progress.after(piece, manifest, told, rows)
+        label = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
+        end = piece.end if not last or request[1] is not None else None
+        make = partial(
+            _add_piece,
+            SparkTables(session, lake, progress.manifest),
+            settings,
+            piece,
+            (begin, end),
+            label,
+            print_progress,
+        )
+        (counts, done), damaged = from_readable_files(session, known, form.columns, make, print_progress)
+        if done is not None:
+            begin = piece.end
+        manifest, rows = (progress.manifest, {}) if done is None else (done.manifest, done.rows)
+        progress = progress.after(piece, manifest, counts, rows, damaged)
         if not last:
             save_progress(lake.tables, progress)
     return progress
+
+
+def _add_piece(
+    tables: SparkTables,
+    settings: PipelineSettings,
+    piece: DayRange,
+    ends: tuple[int | None, int | None],
+    label: str,
+    print_progress: ProgressCallback,
+    files: Sequence[Location],
+) -> tuple[dict[str, int], StageResult | None]:
+    """The counts of a piece as some of its files hold it, and the tables with it; None without a tick.
+
+    `ends` bound what is made: None stands for the first or the last tick. A piece with a label is one
+    of several, whose files may hold ticks of others.
+    """
+    form = tables.lake.balancer.raw
+    samples = typed(read_raw(tables.session, files, form.columns), settings, form)
+    if label:
+        samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
+    found = ticks_of(samples, form)
+    ticks = [tick for tick in found["ticks"] if piece.begin <= tick < piece.end]
+    counts = {"samples": found["rows"], "ticks": len(ticks), "received": found["received"]}
+    if not ticks:
+        return counts, None
+    print_progress(
+        f"{label}read {found['rows']:,} samples of {len(ticks):,} ticks from {len(files):,} files, "
+        f"{instant(ticks[0]):%Y-%m-%d %H:%M:%S} to {instant(ticks[-1]):%Y-%m-%d %H:%M:%S} UTC"
+    )
+    begin, end = ends
+    made = [(ticks[0] if begin is None else begin, ticks[-1] + 1 if end is None else end)]
+    doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
+    return counts, step(tables, samples, made, settings, doubled, add=False)
 
 
 def require_same_settings(lake: Lake, manifest: Manifest, settings: PipelineSettings, whole: bool) -> None:

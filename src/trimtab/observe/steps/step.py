@@ -332,34 +332,18 @@ def _row_hashes(rows: pyarrow.Table) -> NDArray[np.uint64]:
     return hashes
 
 
-def nearest_tick(manifest: Manifest, observation: tuple[int, object] | None, found: Row) -> int | None:
+def nearest_tick(
+    tables: SparkTables,
+    samples: DataFrame | Gathered,
+    found: Row,
+    known: tuple[int, object] | None,
+    settings: PipelineSettings,
+) -> int | None:
     """The newest tick in the tables, if nothing before it can matter to the samples after it.
 
-    That is so where all new ticks lie after it, and it has samples of the same entities as each of them: of
-    every entity it then holds the newest sample before.
-
-    Parameters
-    ----------
-    manifest
-        The tables before.
-    observation
-        A tick, and the `entities` of samples that came for it; there may be more in the tables.
-    found
-        Of `ticks_of`, for the samples to be added.
-    """
-    newest = max((entry.last for entry in manifest.tables.get("cleaned", ())), default=None)
-    if observation is None or newest != observation[0] or found["ticks"][0] <= newest:
-        return None
-    return newest if all(one == observation[1] for one in found["entities"].values()) else None
-
-
-def unskipped_tick(
-    tables: SparkTables, samples: DataFrame | Gathered, found: Row, settings: PipelineSettings
-) -> int | None:
-    """The newest tick in the tables, if no entity with a sample in one tick after it has skipped it.
-
-    That is so where those that are not in it have no sample within `gap_seconds` at all: replicas that were
-    added. While replicas move, nearly every tick has some. The tick may then stand for `nearest_tick`.
+    That is so where it has samples of the same entities as each new tick: of every entity it then holds the
+    newest sample before. While replicas move, nearly every tick has others. So it is also so where those of
+    a single new tick that are not in it have no sample within `gap_seconds` at all: replicas that were added.
 
     Parameters
     ----------
@@ -369,10 +353,16 @@ def unskipped_tick(
         As of `step`.
     found
         Of `ticks_of`, for the samples.
+    known
+        A tick, and the `entities` of samples that were found for it; there may be more in the tables.
     """
     newest = max((entry.last for entry in tables.manifest.tables.get("cleaned", ())), default=None)
     tick, uses = found["ticks"][0], any(stage.nearest for stage in tables.lake.balancer.stages)
-    if newest is None or not uses or len(found["ticks"]) > 1 or tick <= newest:
+    if newest is None or not uses or tick <= newest:
+        return None
+    if known is not None and all((newest, one) == known for one in found["entities"].values()):
+        return newest
+    if len(found["ticks"]) > 1:
         return None
     entity = F.struct(*(name for name in tables.lake.balancer.raw.keys if name != "tick")).alias("entity")
 

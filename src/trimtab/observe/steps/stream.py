@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
-from pyspark.errors import PySparkException
 
 from trimtab.files.store import make_folder
 from trimtab.model.errors import ObserveError
@@ -42,8 +41,8 @@ from trimtab.observe.spark.session import (
 from trimtab.observe.spark.tables import (
     PreparedFrames,
     SparkTables,
+    from_readable_files,
     read_raw,
-    readable_files,
     write_topic_rows,
 )
 from trimtab.observe.steps.batch import (
@@ -61,7 +60,6 @@ from trimtab.observe.steps.step import (
     step,
     ticks_of,
     ticks_of_rows,
-    unskipped_tick,
 )
 
 if TYPE_CHECKING:
@@ -353,8 +351,6 @@ class _MicroBatches:
 
     def _with_files(self, session: SparkSession, manifest: Manifest, number: int) -> tuple[Row, Manifest]:
         """The ticks of a micro-batch of raw files, and the tables with it; damaged files are left out."""
-        from py4j.protocol import Py4JError
-
         form, settings = self._lake.balancer.raw, self._settings
         listed = files_of_batch(self._checkpoint, number, self._lake.raw)
         files = sound_files(listed, self._print_progress)
@@ -374,13 +370,8 @@ class _MicroBatches:
             gathered = Gathered(rows, self._frames, read)
             return found, self._with_samples(session, manifest, gathered, found)
 
-        try:
-            return with_those(list(files))
-        except (Py4JError, PySparkException):
-            rest = readable_files(session, list(files), form.columns, self._print_progress)
-            if len(rest) == len(files):
-                raise
-            return with_those(rest)
+        found, _ = from_readable_files(session, list(files), form.columns, with_those, self._print_progress)
+        return found
 
     def _with_samples(
         self, session: SparkSession, manifest: Manifest, samples: DataFrame | Gathered, found: Row
@@ -393,9 +384,7 @@ class _MicroBatches:
             for name in ("ticks", "doubled")
         )
         tables = SparkTables(session, self._lake, manifest)
-        nearest = nearest_tick(manifest, self._known, found)
-        if nearest is None:
-            nearest = unskipped_tick(tables, samples, found, self._settings)
+        nearest = nearest_tick(tables, samples, found, self._known, self._settings)
         return step(tables, samples, ranges, self._settings, doubled, True, nearest).manifest
 
 

@@ -23,7 +23,7 @@ from trimtab.observe.lake.compaction import (
 )
 from trimtab.observe.lake.lake import RETAINED_COPIES, Lake, lake_age, microseconds, uploaded
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry
-from trimtab.observe.lake.parquet import is_complete_file, rows_of_files, source_of, write_rows
+from trimtab.observe.lake.parquet import footer_of, rows_of_files, source_of, write_rows
 from trimtab.observe.lake.status import read_status
 from trimtab.observe.replicas.pipeline import COLUMNS
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -103,7 +103,7 @@ def test_collected_samples_are_there_at_once(lake: Lake) -> None:
     (file,) = lake.raw_files()
     assert file.parent.name == "date=2026-11-21"
     assert not had_samples and lake.has_samples
-    assert is_complete_file(file) and is_published(file, Manifest())
+    assert footer_of(file) is not None and is_published(file, Manifest())
     assert rows_of_files([file], ["cluster", "broker"]).to_pylist() == [{"cluster": "orders", "broker": 1}]
     assert lake.raw_files(since=datetime.date(2026, 11, 22)) == []
     age = lake_age(lake)
@@ -147,7 +147,7 @@ def test_an_unreachable_store_is_no_unsound_file(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "x")
     place = StorePath("s3://out-of-reach", "raw/file.parquet")
     with pytest.raises(StoreError, match="the store cannot be reached"):
-        is_complete_file(place)
+        footer_of(place)
     with pytest.raises(StoreError, match="the store cannot be reached"):
         Lake(StorePath("s3://out-of-reach", ""), REPLICAS).clusters()
 
@@ -156,8 +156,8 @@ def test_a_file_that_was_cut_short_is_unsound(lake: Lake) -> None:
     """A broken upload cannot cause this, but a copied lake can."""
     path = lake.raw / "date=2026-11-21" / "a.parquet"
     write_rows(path, pa.table({"a": list(range(1000))}))
-    assert is_complete_file(path)
+    assert footer_of(path) is not None
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
-    assert not is_complete_file(path)
+    assert footer_of(path) is None
     assert source_of(path).read() == whole[:-9]

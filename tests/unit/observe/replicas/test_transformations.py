@@ -10,14 +10,15 @@ from pyspark.sql import functions as F
 
 from support.small_lake import publish
 from trimtab.observe.lake.columns import SampleFlag, ddl
-from trimtab.observe.lake.lake import microseconds
-from trimtab.observe.lake.manifest import Manifest, ManifestEntry
+from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, Ranges
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import FORM, ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.traffic import growth, rates, rates_of_one_tick, traffic, traffic_of_one_tick
 from trimtab.observe.spark.tables import SparkTables
 from trimtab.observe.steps.clean import deduplicated, from_json, typed
-from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows, unskipped_tick
+from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of, ticks_of_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,9 +191,9 @@ def test_a_tick_suffices_if_no_entity_has_skipped_it(spark: SparkSession, tmp_pa
         frame = spark.createDataFrame(
             [tuple(row.get(name) for name in names) for row in rows], ddl(FORM.cleaned)
         )
-        found = {"ticks": [at[place] for place in new]}
-        known = unskipped_tick(SparkTables(spark, lake, lake.manifest()), frame, found, SETTINGS)
-        return None if known is None else at.index(known)
+        found = {"ticks": [at[place] for place in new], "entities": {}}
+        nearest = nearest_tick(SparkTables(spark, lake, lake.manifest()), frame, found, None, SETTINGS)
+        return None if nearest is None else at.index(nearest)
 
     assert suffices(1, 1) == 0, "one is gone"
     assert suffices(2, 2) == 1, "one was added"
@@ -205,7 +206,7 @@ def test_a_tick_suffices_if_no_entity_has_skipped_it(spark: SparkSession, tmp_pa
 
 @pytest.mark.parametrize("is_gathered", [False, True])
 def test_the_previous_tick_suffices_if_it_has_the_same_entities(
-    spark: SparkSession, is_gathered: bool
+    spark: SparkSession, tmp_path: Path, is_gathered: bool
 ) -> None:
     """A micro-batch reads no further back than necessary, and further if some entity was missing then."""
     brokers = {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1), 3: (0, 1), 4: (1, 2), 5: (0, 1)}
@@ -226,21 +227,32 @@ def test_the_previous_tick_suffices_if_it_has_the_same_entities(
             "entities": {ticks[n]: found["entities"][ticks[n]] for n in numbers},
         }
 
-    def nearest(seen: int, *new: int, newest: int | None = None) -> int | None:
+    class Unread(SparkTables):
+        def read(self, table: str, ranges: Ranges) -> DataFrame:
+            raise LookupError(table)
+
+    def nearest(seen: int, *new: int, newest: int | None = None) -> int | str | None:
+        """The number of the tick that suffices, or that a query would be run."""
         last = ticks[seen if newest is None else newest]
-        tables = Manifest(tables={"cleaned": (ManifestEntry("one", ticks[0], last + 1, ticks[0], last),)})
-        at = nearest_tick(tables, (ticks[seen], found["entities"][ticks[seen]]), only(*new))
+        entry = ManifestEntry("one", ticks[0], last + 1, ticks[0], last)
+        tables = Unread(spark, Lake(tmp_path, REPLICAS), Manifest(tables={"cleaned": (entry,)}))
+        known = ticks[seen], found["entities"][ticks[seen]]
+        try:
+            at = nearest_tick(tables, every, only(*new), known, SETTINGS)
+        except LookupError:
+            return "by a query"
         return None if at is None else ticks.index(at)
 
     assert nearest(2, 3) == 2
     assert nearest(0, 1) == 0
-    assert nearest(1, 2) is None, "one is gone"
-    assert nearest(3, 4) is None, "as many, but others: broker 2 was there at tick 1"
-    assert nearest(4, 5) is None, "a late sample does not count"
+    assert nearest(1, 2) == "by a query", "one is gone"
+    assert nearest(3, 4) == "by a query", "as many, but others: broker 2 was there at tick 1"
+    assert nearest(4, 5) == "by a query", "a late sample does not count"
     assert nearest(2, 3, 4) is None, "all of them must be alike"
     assert nearest(2, 3, newest=3) is None, "more of a tick that is in the tables"
-    assert nearest(1, 3, newest=2) is None, "another stream was here"
-    assert nearest_tick(Manifest(), None, only(0)) is None
+    assert nearest(1, 3, newest=2) == "by a query", "another stream was here"
+    nothing = SparkTables(spark, Lake(tmp_path, REPLICAS), Manifest())
+    assert nearest_tick(nothing, every, only(0), None, SETTINGS) is None
 
     def changes(frame: DataFrame) -> list[Any]:
         at_three = F.unix_micros("tick") == ticks[3]

@@ -17,7 +17,7 @@ from trimtab.observe.spark.expressions import conform, is_in_ranges, is_inside
 from trimtab.observe.spark.tables import (
     PreparedFrames,
     SparkTables,
-    readable_files,
+    unreadable_files,
     write_gathered,
     write_table,
 )
@@ -174,12 +174,19 @@ def test_files_that_cannot_be_read_are_named(
     text = table.set_column(1, "size", table["size"].cast("string"))
     pyarrow.parquet.write_table(text, paths[2])
     columns, lines = (("tick", "bigint"), ("size", "bigint")), list[str]()
-    assert readable_files(spark, paths, columns, lines.append) == paths[:1]
+    spark.conf.set("spark.comet.enabled", "true")
+    try:
+        assert unreadable_files(spark, paths, columns, lines.append) == paths[1:]
+        assert spark.conf.get("spark.comet.enabled") == "true", "as the user has set it"
+    finally:
+        spark.conf.unset("spark.comet.enabled")
     assert [line.partition(":")[0] for line in lines] == [f"left out {path}" for path in paths[1:]]
+    assert unreadable_files(spark, paths[:1], columns, lines.append) == []
+    assert spark.conf.get("spark.comet.enabled", None) is None
 
     def cancelled(*_: object) -> None:
         raise PySparkException("[SPARK_JOB_CANCELLED] Job 1 cancelled")
 
     monkeypatch.setattr(spark_tables, "read_raw", cancelled)
     with pytest.raises(PySparkException, match="CANCELLED"):
-        readable_files(spark, paths, columns, lines.append)
+        unreadable_files(spark, paths, columns, lines.append)

@@ -147,6 +147,23 @@ def test_a_copy_that_gains_too_little_does_not_hide_behind_one_that_gains_much()
     assert cut.proof["gain"] == pytest.approx(0.15)
 
 
+def test_a_leader_goes_back_with_the_copy_that_made_room_for_it() -> None:
+    """10 of 100 from broker 2 to 80 make room for a leader from broker 1. Without that copy the leader alone
+    would turn 100, 100, 80 into 90, 110, 80.
+    """
+    sizes = {1: 90.0, 2: 90.0, 3: 80.0, 4: 0.0}
+    brokers = [broker(id, capacity=(None, None, None, 1000.0)) for id in sizes]
+    loads = [([id], size) for id, size in sizes.items()] + [([2], 10.0), ([1, 2], 10.0)]
+    rows = [partition("t", p, place, load=(0.0, 10.0, 0.0, out)) for p, (place, out) in enumerate(loads)]
+    for least, copies in ((0.0, [4]), (100.0, [])):
+        problem = problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
+        placement = moved(problem, {4: 2})
+        placement.lead[5] = 1
+        found, _ = priced(problem, placement)
+        assert home_again(problem, found) == copies
+        assert found.lead[5] == bool(copies)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_leaders_go_back_with_the_copies_that_they_were_chosen_for(seed: int) -> None:
     """A second plan for racks of 3, 3 and 2 brokers: its copies gain too little, and its leaders alone would
