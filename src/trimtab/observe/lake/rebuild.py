@@ -143,7 +143,7 @@ class BuildProgress:
         manifest: Manifest,
         found: dict[str, int],
         rows: dict[str, int],
-        unreadable_files: Sequence[Location],
+        unreadable_files: Sequence[Location] = (),
     ) -> BuildProgress:
         """With one piece more, in which `samples`, `ticks`, `received` were found."""
         return replace(

@@ -46,8 +46,6 @@ _NOTHING = pa.schema(
 ).empty_table()  # fmt: skip
 """Rows of `rates` as they are read here, of a tick that has none."""
 
-_NO_DIRS = LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0))
-
 
 @dataclass(frozen=True, eq=False)
 class SnapshotPlacement:
@@ -138,7 +136,8 @@ def placement_at(inputs: SnapshotInputs[PipelineSettings]) -> SnapshotPlacement:
     recent = newest
     copied = np.zeros(replicas.shape, dtype=bool)
     copied[held.row, held.column] = np.isin(held.codes(ids), adding.codes(ids))
-    silent = _unreported(recent, partitions, ids, copied)
+    reported = _reported_replicas(recent, partitions, ids)
+    silent = _unreported(recent, replicas, ids, reported.sizes(copied))
     if len(silent):
         # What was told at the tick wins in any case: only brokers that left something out are looked up.
         before = inputs.rows(
@@ -148,14 +147,15 @@ def placement_at(inputs: SnapshotInputs[PipelineSettings]) -> SnapshotPlacement:
             columns,
             kind.isin(list(_HELD)) & pc.field("broker").isin(silent.tolist()),
         )
-        recent = pa.concat_tables([before, recent]) if before.num_rows else recent
+        if before.num_rows:
+            recent = pa.concat_tables([before, recent])
+            reported = _reported_replicas(recent, partitions, ids)
     dirs, totals = _log_dirs(recent, index)
     limits[:, DISK] = np.where(
         totals > 0, totals, [known.get(one, {}).get("disk") or np.inf for one in ids.tolist()]
     )
-    log_dir, sizes = _replica_dirs(recent, dirs, partitions, ids, copied)
-    size = np.fmax.reduce(sizes, axis=1, initial=np.nan)
-    partitions = replace(partitions, log_dir=log_dir)
+    size = np.fmax.reduce(reported.sizes(copied), axis=1, initial=np.nan)
+    partitions = replace(partitions, log_dir=reported.log_dirs(dirs, replicas.shape))
     return SnapshotPlacement(
         ReplicaBrokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits),
         dirs,
@@ -239,14 +239,13 @@ def _place(ids: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _unreported(
-    text: pa.Table, partitions: Partitions, ids: NDArray[np.int64], copied: NDArray[np.bool_]
+    samples: pa.Table, replicas: IntArray, ids: NDArray[np.int64], sizes: FloatArray
 ) -> NDArray[np.int64]:
     """Brokers that told nothing of their log dirs, or not the size of each replica that counts."""
-    _, sizes = _replica_dirs(text, _NO_DIRS, partitions, ids, copied)
-    lacking = (partitions.replicas != NO_BROKER) & np.isnan(sizes)
-    of_dir = pc.and_(pc.equal(text["kind"], "log_dir"), pc.not_equal(text["log_dir"], ""))
-    described = pc.unique(text.filter(of_dir)["broker"]).drop_null().to_numpy()
-    return np.union1d(ids[partitions.replicas[lacking]], np.setdiff1d(ids, described))
+    lacking = (replicas != NO_BROKER) & np.isnan(sizes)
+    of_dir = pc.and_(pc.equal(samples["kind"], "log_dir"), pc.not_equal(samples["log_dir"], ""))
+    described = pc.unique(samples.filter(of_dir)["broker"]).drop_null().to_numpy()
+    return np.union1d(ids[replicas[lacking]], np.setdiff1d(ids, described))
 
 
 def _known_brokers(members: pa.Table) -> dict[int, Row]:
@@ -298,34 +297,50 @@ def _log_dirs(recent: pa.Table, index: dict[int, int]) -> tuple[LogDirs, FloatAr
     return LogDirs(broker, paths, np.array(state, dtype=np.int8), np.array(total, dtype=float)), totals
 
 
-def _replica_dirs(
-    recent: pa.Table,
-    dirs: LogDirs,
-    partitions: Partitions,
-    ids: NDArray[np.int64],
-    copied: NDArray[np.bool_],
-) -> tuple[IntArray, FloatArray]:
-    """The log dir of every replica, and its size where it is complete; shapes of `replicas`."""
-    replicas = partitions.replicas
+@dataclass(frozen=True, eq=False)
+class _ReportedReplicas:
+    """Samples of replicas that lie where their partition's own sample says, in order of time."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    broker: NDArray[np.int64]
+    log_dir: pa.ChunkedArray
+    size_bytes: FloatArray
+
+    def log_dirs(self, dirs: LogDirs, shape: tuple[int, ...]) -> NDArray[np.int32]:
+        """The log dir of every replica; `NO_BROKER` where it is not known."""
+        found = np.full(shape, NO_BROKER, dtype=np.int32)
+        # Of several samples for one place numpy keeps the last.
+        found[self.row, self.column] = _dirs_of(dirs, self.broker, self.log_dir)
+        return found
+
+    def sizes(self, copied: NDArray[np.bool_]) -> FloatArray:
+        """The size of every replica, but for those that are being copied; NaN where it is not known."""
+        counts = np.isfinite(self.size_bytes) & ~copied[self.row, self.column]
+        found = np.full(copied.shape, np.nan)
+        found[self.row[counts], self.column[counts]] = self.size_bytes[counts]
+        return found
+
+
+def _reported_replicas(recent: pa.Table, partitions: Partitions, ids: NDArray[np.int64]) -> _ReportedReplicas:
+    """The samples of replicas among those of a few ticks."""
     kept = recent.filter(
         pc.and_(pc.equal(recent["kind"], "replica"), pc.invert(pc.fill_null(recent["is_future"], False)))
-    ).sort_by("tick")
+    )
+    times = pc.min_max(kept["tick"])
+    if times["min"] != times["max"]:
+        kept = kept.sort_by("tick")
     row = rows_of(partitions, kept["topic"], kept["partition"])
     broker = _place(ids, pc.fill_null(kept["broker"], NO_BROKER).to_numpy())
     column = np.full(len(row), NO_BROKER)
-    for place in range(replicas.shape[1]):
-        column[(row != NO_BROKER) & (broker != NO_BROKER) & (replicas[row, place] == broker)] = place
+    for place in range(partitions.replicas.shape[1]):
+        column[(row != NO_BROKER) & (broker != NO_BROKER) & (partitions.replicas[row, place] == broker)] = (
+            place
+        )
     here = column != NO_BROKER
-    row, column, broker = row[here], column[here], broker[here]
-    kept = kept.filter(pa.array(here))
-    # Rows are in order of time: of several for one place, numpy keeps the last.
-    log_dir = np.full(replicas.shape, NO_BROKER, dtype=np.int32)
-    log_dir[row, column] = _dirs_of(dirs, broker, kept["log_dir"])
-    weight = pc.cast(kept["size_bytes"], pa.float64(), safe=False).to_numpy()
-    counts = np.isfinite(weight) & ~copied[row, column]
-    sizes = np.full(replicas.shape, np.nan)
-    sizes[row[counts], column[counts]] = weight[counts]
-    return log_dir, sizes
+    kept = kept.select(["log_dir", "size_bytes"]).filter(pa.array(here))
+    size = pc.cast(kept["size_bytes"], pa.float64(), safe=False).to_numpy()
+    return _ReportedReplicas(row[here], column[here], broker[here], kept["log_dir"], size)
 
 
 def _dirs_of(dirs: LogDirs, broker: NDArray[np.int64], path: pa.ChunkedArray) -> NDArray[np.int64]:

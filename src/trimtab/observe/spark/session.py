@@ -268,6 +268,8 @@ _FAST_START = f"{_FAST_COMPILER} {_SMALL_HEAP}"
 """Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy
 jobs."""
 
+_LARGE_START = "-XX:+UseParallelGC"
+
 _MIN_COMPILER_THREADS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -401,17 +403,21 @@ def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
     if settings.accelerator == AUTO and fitting is not None:
         # Comet takes longer to plan a query than small ticks take.
         settings = replace(settings, accelerator="none")
-    if settings.local_cores is None or settings.large_job:
+    if settings.local_cores is None:
         return settings
-    if fitting is None:
-        return replace(settings, memory=settings.memory or _LARGE_HEAP, large_job=True)
-    _, heap, parts, java = fitting
-    if not samples:
-        heap = _UNKNOWN_HEAP
-    own = {**_OF_STREAM, "spark.sql.shuffle.partitions": str(min(parts, settings.local_cores))}
+    heap, java, own = _LARGE_HEAP, _LARGE_START, dict[str, str]()
+    if fitting is not None and not settings.large_job:
+        _, heap, parts, java = fitting
+        heap = heap if samples else _UNKNOWN_HEAP
+        own = {**_OF_STREAM, "spark.sql.shuffle.partitions": str(min(parts, settings.local_cores))}
     if not _submitted():
         own["spark.driver.extraJavaOptions"] = java + start_options()
-    return replace(settings, memory=settings.memory or heap, conf={**own, **_flat(settings.conf)})
+    return replace(
+        settings,
+        memory=settings.memory or (None if settings.large_job else heap),
+        large_job=settings.large_job or fitting is None,
+        conf={**own, **_flat(settings.conf)},
+    )
 
 
 def spark_session(
@@ -551,7 +557,7 @@ def session_options(
         if settings.memory is None and "spark.driver.memory" in options:
             options["spark.driver.memory"] = _HEAP_WITH_COMET
         if settings.large_job and "spark.driver.extraJavaOptions" in options:
-            # This JVM still plans queries; for that the full compiler takes longer than it saves.
+            # This JVM still plans queries: for one batch the full compiler takes longer than it saves.
             options["spark.driver.extraJavaOptions"] += f" {_FAST_COMPILER}"
         # Comet has classes in Spark's packages, which `spark.jars` would put into another class loader.
         for own in ("spark.driver.extraClassPath", "spark.executor.extraClassPath"):
@@ -593,7 +599,7 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
     }
     if not _submitted():
         options["spark.driver.memory"] = settings.memory or "2g"
-        java = _FAST_START if fast else "-XX:+UseParallelGC"
+        java = _FAST_START if fast else _LARGE_START
         options["spark.driver.extraJavaOptions"] = java + start_options()
     if local:
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -108,9 +108,15 @@ def test_a_stream_takes_the_memory_that_its_ticks_need(
     own = SessionSettings(memory="5g", conf={"spark": {"sql": {"shuffle": {"partitions": 7}}}})
     chosen = session_options(stream_settings(own, samples))
     assert (chosen["spark.driver.memory"], chosen["spark.sql.shuffle.partitions"]) == ("5g", "7")
-    for untouched in (SessionSettings(master="yarn"), SessionSettings(large_job=True)):
-        accelerator = "auto" if is_large else "none"
-        assert stream_settings(untouched, samples) == replace(untouched, accelerator=accelerator)
+    accelerator = "auto" if is_large else "none"
+    cluster = SessionSettings(master="yarn")
+    assert stream_settings(cluster, samples) == replace(cluster, accelerator=accelerator)
+    large = stream_settings(SessionSettings(large_job=True), samples)
+    assert (large.memory, large.large_job, large.accelerator) == (None, True, accelerator)
+    for long in (large, *([found] if is_large else [])):
+        # A stream goes on for days: the full compiler pays off, as it does not for one batch with Comet.
+        java = session_options(long, comet=[Path("comet.jar")])["spark.driver.extraJavaOptions"]
+        assert "UseParallelGC" in java and "TieredStopAtLevel" not in java
     assert stream_settings(SessionSettings(accelerator="comet"), samples).accelerator == "comet"
     assert found.accelerator == ("auto" if is_large else "none")
 
