@@ -461,7 +461,16 @@ def _compared(rows: dict[str, Any]) -> str:
     )
 
 
-MEMORY = ("peak_mebibytes", "batch_peak_mebibytes", "live_peak_mebibytes")
+MEMORY = ("batch_peak_mebibytes", "live_peak_mebibytes")
+
+
+def _batches(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    return (
+        f"{one['batches']}",
+        f"{one['batch_rows_per_second']:,}",
+        f"{one['batch_cpu_microseconds_per_row']:.0f}",
+        _shares(one["batch_cpu_seconds"]),
+    )
 
 
 def _points(points: dict[str, dict[str, Any]]) -> str:
@@ -472,10 +481,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         (
             f"{one['partitions']:,}",
             _where(one["master"]),
-            f"{one.get('batches', 2)}",
-            f"{one['batch_rows_per_second']:,}",
-            f"{one['batch_cpu_microseconds_per_row']:.0f}",
-            _shares(one["batch_cpu_seconds"]),
+            *(_batches(one) if "batch_seconds" in one else ("-",) * 4),
             f"{one['live_ticks']}",
             f"{one['tick_rows']:,}",
             _seconds(one["tick_seconds"]),
@@ -502,10 +508,10 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
     return (
         "\nThe next table is about all tables of the pipeline. Each part of a line was measured once, in a "
         "process of its own.\n\n"
-        "- *Batch* is the last of two to four batches in the process, with `--large-job` and without Comet; "
-        "the first ones compile. *Live* is a micro-batch "
-        "per tick with the settings of `trimtab pipeline stream`; figures are medians of the later half.\n"
-        "- Lines with one figure of memory are older: both parts ran in one process with `--large-job`.\n"
+        "- *Batch* is the median of the last three of so many batches in the process, with `--large-job` and "
+        "without Comet; the first ones compile. *Live* is a micro-batch per tick with the settings of "
+        "`trimtab pipeline stream`, so with Comet from 100,000 partitions on; figures are medians of the "
+        "later half.\n"
         "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "

@@ -17,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +38,7 @@ from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -44,7 +46,7 @@ SETTINGS = ReplicasPipelineSettings(window_seconds=60, slide_seconds=60)
 PARTITION_TICKS = 60_000
 """Partitions times ticks of the batch: every point has as many raw rows, but for two ticks at least."""
 BATCHES = 4
-"""Of a point; the last one counts. A JVM compiles in the first ones, each worker's for itself."""
+"""Of a point. A JVM compiles in the first ones, each worker's for itself; the last three count."""
 LONGEST_SECONDS = 900
 """A point that takes longer is given up."""
 
@@ -54,28 +56,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=2000)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--batches", type=int, default=BATCHES, help="0: none")
     parser.add_argument("--live-ticks", type=int, default=12)
     parser.add_argument("--part", choices=PARTS, help="only this part, in this process")
     asked = parser.parse_args()
     if asked.part is None:
-        print(json.dumps(measured(asked.partitions, asked.master, asked.live_ticks)))
+        print(json.dumps(measured(asked.partitions, asked.master, asked.batches, asked.live_ticks)))
     else:
         print(json.dumps(PARTS[asked.part](asked)))
 
 
-def measured(partitions: int, master: str, live_ticks: int) -> dict[str, Any]:
+def measured(partitions: int, master: str, batches: int, live_ticks: int) -> dict[str, Any]:
     """The figures of a point, each part by a process of its own; they print progress on standard error.
+
+    Without batches there are none of them.
 
     Raises
     ------
     RuntimeError
         If one fails, or takes longer than `LONGEST_SECONDS`.
     """
-    words = [f"--partitions={partitions}", f"--master={master}", f"--live-ticks={live_ticks}"]
+    words = [f"--partitions={partitions}", f"--master={master}"]
+    words += [f"--batches={batches}", f"--live-ticks={live_ticks}"]
     # Executors of a cluster on this machine are found there.
     environment = {**os.environ, "SPARK_HOME": os.path.dirname(pyspark.__file__)}
     found: dict[str, Any] = {"partitions": partitions, "master": master, "live_ticks": live_ticks}
-    for part in PARTS:
+    for part in PARTS if batches else ("live",):
         done = subprocess.run(
             [sys.executable, __file__, *words, f"--part={part}"],
             stdout=subprocess.PIPE,
@@ -91,31 +97,32 @@ def measured(partitions: int, master: str, live_ticks: int) -> dict[str, Any]:
 
 
 def settings_on(master: str) -> SessionSettings:
-    """Settings of Spark on this machine: two cores, of one process or of workers, none with Comet."""
+    """Settings of Spark on this machine: two cores, of one process or of workers, without Comet."""
     if master.startswith("local["):
         return SessionSettings(master=master, accelerator="none")
     return SessionSettings(master=master, accelerator="none", cores=2, executor_memory="2g")
 
 
 def batch_part(asked: argparse.Namespace) -> dict[str, Any]:
-    """Seconds, rows per second, CPU seconds and memory of the last of some batches."""
+    """Seconds, rows per second, CPU seconds and memory of the last of some batches, medians of three."""
     settings = replace(settings_on(asked.master), memory="3g", large_job=True)
     ticks = max(PARTITION_TICKS // asked.partitions, 2)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        rows = _filled_apart(scratch / "batch", asked.partitions, ticks, min(ticks, 12))
         begun = time.perf_counter()
         session = spark_session(settings, scratch / "spark")
         started = time.perf_counter() - begun
         lake = Lake(scratch / "batch", REPLICAS)
-        rows = fill(lake, asked.partitions, ticks, min(ticks, 12))
         batch = []
-        for turn in range(1, BATCHES + 1):
-            batch.append(_told(f"batch {turn} of {BATCHES}, {rows:,} rows", lambda: _batch(session, lake)))
+        for turn in range(1, asked.batches + 1):
+            what = f"batch {turn} of {asked.batches}, {rows:,} rows"
+            batch.append(_told(what, lambda: _batch(session, lake)))
         memory = peak_mebibytes()
         session.stop()
-    wall, cpu = batch[-1]
+    wall, cpu = _medians(batch[1:][-3:] or batch)
     return {
-        "batches": BATCHES,
+        "batches": asked.batches,
         "spark_start_seconds": round(started, 2),
         "batch_rows": rows,
         "batch_first_seconds": round(batch[0][0], 2),
@@ -131,16 +138,16 @@ def live_part(asked: argparse.Namespace) -> dict[str, Any]:
     """Seconds, CPU seconds and memory of the later micro-batches, with the settings of `pipeline stream`."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        rows = _filled_apart(scratch / "live", asked.partitions, asked.live_ticks, asked.live_ticks)
+        per_tick = rows // asked.live_ticks
         lake = Lake(scratch / "live", REPLICAS)
-        per_tick = fill(lake, asked.partitions, asked.live_ticks, asked.live_ticks) // asked.live_ticks
         begun = time.perf_counter()
-        session = spark_session(stream_settings(settings_on(asked.master), per_tick), scratch / "spark")
+        settings = stream_settings(replace(settings_on(asked.master), accelerator="auto"), per_tick)
+        session = spark_session(settings, scratch / "spark")
         micro = _live(session, lake, begun)
         memory = peak_mebibytes()
         session.stop()
-    later = micro[len(micro) // 2 :]
-    used = {part: statistics.median(cpu[part] for _, cpu in later) for part in later[0][1]}
-    tick = statistics.median(seconds for seconds, _ in later)
+    tick, used = _medians(micro[len(micro) // 2 :])
     return {
         "tick_rows": per_tick,
         "tick_first_seconds": round(micro[0][0], 2),
@@ -152,6 +159,22 @@ def live_part(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 PARTS: Final = {"batch": batch_part, "live": live_part}
+
+
+def _medians(runs: Sequence[tuple[float, dict[str, float]]]) -> tuple[float, dict[str, float]]:
+    """Of seconds by the clock and of processors, each apart."""
+    parts = {part: statistics.median(cpu[part] for _, cpu in runs) for part in runs[0][1]}
+    return statistics.median(seconds for seconds, _ in runs), parts
+
+
+def _filled_apart(folder: Path, partitions: int, ticks: int, files: int) -> int:
+    """`fill` in a process of its own, whose memory is not that of the pipeline."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
+        return other.submit(_fill_folder, folder, partitions, ticks, files).result()
+
+
+def _fill_folder(folder: Path, partitions: int, ticks: int, files: int) -> int:
+    return fill(Lake(folder, REPLICAS), partitions, ticks, files)
 
 
 def fill(lake: Lake, partitions: int, ticks: int, files: int) -> int:

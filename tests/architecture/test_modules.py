@@ -11,12 +11,13 @@ MIN_LINES = 30
 """Lines of code: neither blank, comment, import nor docstring."""
 MODULES_MAX = 485
 """Modules of all packages, with package files; lower it when modules are merged."""
-LINES_MAX = 69_195
+LINES_MAX = 69_255
 """Lines of code of all packages together; lower it when code is deleted, raise it for a new function.
 The service may add 6,200 lines to the 62,300 before it; kernels that run without numba add 220,
 frames that small micro-batches use again 220, streams that wait for their first samples 20,
 statistics and rates that Comet runs natively 55, micro-batches that read their own files 43,
-ticks that are joined to the tick before, and files that cannot be read, 137."""
+ticks that are joined to the tick before, and files that cannot be read, 137; a batch that leaves out such
+files too 60."""
 UNEXPLAINED_MAX = 9
 """Modules below `MIN_LINES` that `REASONS` does not name; lower it when modules are merged."""
 READ_AT_START = "sections of all balancers are read at each start, plans and snapshots are not"

@@ -604,6 +604,9 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
     if local:
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     else:
+        if not _submitted():
+            # Java's own choice for a small executor collects beside its tasks, on a core that they need.
+            options["spark.executor.extraJavaOptions"] = _LARGE_START
         if settings.cores:
             options["spark.cores.max"] = str(settings.cores)
         if settings.executor_memory is not None:

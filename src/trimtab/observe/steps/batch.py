@@ -278,7 +278,7 @@ def _build(
         label = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
         end = piece.end if not last or request[1] is not None else None
         make = partial(
-            _add_piece,
+            _add_range,
             SparkTables(session, lake, progress.manifest),
             settings,
             piece,
@@ -296,26 +296,26 @@ def _build(
     return progress
 
 
-def _add_piece(
+def _add_range(
     tables: SparkTables,
     settings: PipelineSettings,
-    piece: DayRange,
+    days: DayRange,
     ends: tuple[int | None, int | None],
     label: str,
     print_progress: ProgressCallback,
     files: Sequence[Location],
 ) -> tuple[dict[str, int], StageResult | None]:
-    """The counts of a piece as some of its files hold it, and the tables with it; None without a tick.
+    """The counts of some days as their files hold them, and the tables with it; None without a tick.
 
-    `ends` bound what is made: None stands for the first or the last tick. A piece with a label is one
-    of several, whose files may hold ticks of others.
+    `ends` bound what is made: None stands for the first or the last tick. With a label they are
+    a part of history, whose files may hold ticks of others.
     """
     form = tables.lake.balancer.raw
     samples = typed(read_raw(tables.session, files, form.columns), settings, form)
     if label:
-        samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
+        samples = rows_in_ranges(samples, "tick", [(days.begin, days.end)])
     found = ticks_of(samples, form)
-    ticks = [tick for tick in found["ticks"] if piece.begin <= tick < piece.end]
+    ticks = [tick for tick in found["ticks"] if days.begin <= tick < days.end]
     counts = {"samples": found["rows"], "ticks": len(ticks), "received": found["received"]}
     if not ticks:
         return counts, None

@@ -138,6 +138,7 @@ def test_a_cluster_is_no_laptop() -> None:
     there = SessionSettings(master="yarn", cores=8, executor_memory="6g", packages=("a:b:1",))
     options = session_options(there)
     assert "spark.driver.bindAddress" not in options
+    assert options["spark.executor.extraJavaOptions"] == "-XX:+UseParallelGC"
     assert "spark.sql.codegen.wholeStage" not in options
     assert options["spark.executor.memory"] == "6g"
     assert options["spark.cores.max"] == "8"

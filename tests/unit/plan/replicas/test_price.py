@@ -147,7 +147,7 @@ def test_a_copy_that_gains_too_little_does_not_hide_behind_one_that_gains_much()
     assert cut.proof["gain"] == pytest.approx(0.15)
 
 
-def test_a_leader_goes_back_with_the_copy_that_made_room_for_it() -> None:
+def test_a_leader_returns_with_the_copy_that_it_depends_on() -> None:
     """10 of 100 from broker 2 to 80 make room for a leader from broker 1. Without that copy the leader alone
     would turn 100, 100, 80 into 90, 110, 80.
     """
