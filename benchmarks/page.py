@@ -466,7 +466,7 @@ MEMORY = ("batch_peak_mebibytes", "live_peak_mebibytes")
 
 def _batches(one: dict[str, Any]) -> tuple[str, str, str, str]:
     return (
-        f"{one['batches']}",
+        f"{one.get('batches', 2)}",
         f"{one['batch_rows_per_second']:,}",
         f"{one['batch_cpu_microseconds_per_row']:.0f}",
         _shares(one["batch_cpu_seconds"]),
@@ -487,7 +487,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
             _seconds(one["tick_seconds"]),
             f"{one['tick_rows_per_second']:,}",
             _shares(one["tick_cpu_seconds"]),
-            " / ".join(f"{one[name]:,}" for name in MEMORY if name in one),
+            " / ".join(f"{one[name]:,}" for name in MEMORY if name in one) or "-",
         )
         for one in points.values()
     ]
@@ -512,6 +512,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "without Comet; the first ones compile. *Live* is a micro-batch per tick with the settings of "
         "`trimtab pipeline stream`, so with Comet from 100,000 partitions on; figures are medians of the "
         "later half.\n"
+        "- Lines without memory are of former code, and of the last batch alone.\n"
         "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
