@@ -153,9 +153,9 @@ def run_batch(
         snapshots = lake.balancer.write_snapshots(lake, published, settings)
         remove_unnamed_folders(lake, published)
     print_progress("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
-    sound = set(files) - {path for path in files if str(path) in progress.unreadable_files}
-    broken = tuple(path for path in landed if path not in sound)
-    return PipelineRun(len(sound), broken, progress.samples, progress.ticks, progress.rows, tuple(snapshots))
+    broken = tuple(path for path in landed if path not in files or str(path) in progress.unreadable_files)
+    number = len(landed) - len(broken)
+    return PipelineRun(number, broken, progress.samples, progress.ticks, progress.rows, tuple(snapshots))
 
 
 def lakes_with_samples(
