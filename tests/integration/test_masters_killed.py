@@ -6,10 +6,15 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
 from kill_tests.proxy import ProxiedSandbox
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab_store.clients.cluster import StoreConfig, query_group_status
+from trimtab.lab.sandbox.masters.system import describe
+from trimtab.model.errors import SandboxError
+from trimtab.systems.paxos.collector import store_problems
+from trimtab_store.clients.cluster import StoreConfig, query_group_status, voters_of
 from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer
 
@@ -62,18 +67,28 @@ async def _failed_over(sandbox: MastersSandbox) -> tuple[int, int]:
 
 
 def test_a_lost_disk_loses_nothing(tmp_path: Path) -> None:
-    """The folder of a follower is emptied while it is down; once it is back the master may be killed."""
+    """The folder of a follower is emptied while it and another are down. All messages are there again before
+    it votes, and until then it counts as down: status and sandbox report that. Then the master may be killed.
+    """
     with MastersSandbox.start(NODES, 1, lease_seconds=LEASE_SECONDS, folder=tmp_path / "disk") as sandbox:
         master = sandbox.masters()[0]
-        lost = (master + 1) % NODES
+        lost, silent = (node for node in range(NODES) if node != master)
         cluster = sandbox.state.cluster
         asyncio.run(_sent(cluster, 20))
         sandbox.kill(lost)
+        sandbox.kill(silent)
         for file in sandbox.state.node_folder(lost).glob("log*"):
             file.unlink()
         sandbox.restart(lost)
-        # It votes again a moment after it has started; it tries to be master a lease after that.
-        while _messages(cluster, lost) < 20:
+        while _messages(cluster, lost) < 20 or sandbox.masters() != [-1]:
+            time.sleep(0.2)
+        (problem,) = store_problems(sandbox.paxos.reports())
+        assert problem.startswith(f"node {lost} started without its log and has no vote in 1 of 1 groups: ")
+        with pytest.raises(SandboxError, match=rf"no master \(node {lost} has no vote"):
+            sandbox.wait_until_serving(0.0)
+        assert describe(sandbox.state).count("no vote yet") == 1
+        sandbox.restart(silent)
+        while lost not in voters_of(asyncio.run(query_group_status(cluster))):
             time.sleep(0.2)
         sandbox.kill(master)
         sandbox.wait_until_serving()

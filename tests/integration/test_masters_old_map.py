@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
-from trimtab.systems.paxos.collector import map_problems
+from trimtab.systems.paxos.collector import store_problems
 
 LATE = 2
 PATIENCE_SECONDS = 40.0
@@ -59,7 +59,7 @@ def test_a_node_with_an_old_missing_or_mistyped_map_delays_no_other_group(tmp_pa
         until(lambda: all(told in other.read_text() for other in others), "the others say so")
         nodes = PaxosNodes(PaxosConnection(node=state.configuration(0)))
         problem = f"node {LATE} has version {version - 1} of the map, others have {version}: "
-        assert map_problems(nodes.reports())[0].startswith(problem)
+        assert store_problems(nodes.reports())[0].startswith(problem)
         shutil.copy(state.map, copy)
         until(lambda: sandbox.masters() == [1, LATE, 0], "the node takes its group over when it sees the map")
-        assert map_problems(nodes.reports()) == []
+        assert store_problems(nodes.reports()) == []

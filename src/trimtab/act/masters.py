@@ -255,7 +255,7 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
             if step.group not in state.observation.masters:
                 blocked[step.number] = Blocked("is not there any more", permanent=True)
             elif step.target not in state.observation.able.get(step.group, frozenset()):
-                usual = f"node {step.target} is down, or behind in {step.group}"
+                usual = f"node {step.target} is down, behind or without a vote in {step.group}"
                 blocked[step.number] = Blocked(state.observation.hindered.get(step.group, usual))
             elif record.not_before > state.now:
                 blocked[step.number] = Blocked(
@@ -333,7 +333,7 @@ def warnings(
     seen, found = prepared.observation, []
     for step in prepared.steps:
         if step.target not in seen.able.get(step.group, frozenset()):
-            why = seen.hindered.get(step.group, f"node {step.target} is down or behind")
+            why = seen.hindered.get(step.group, f"node {step.target} is down, behind or without a vote")
             found.append(f"{step.group}: {why} now; it is waited for, {settings.broker_timeout_seconds:g} s")
     return found
 

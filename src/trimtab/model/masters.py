@@ -77,7 +77,7 @@ class MasterGroupLoad:
     master, preferred
         Places in the snapshot's nodes: who is master, and who is to be by what is published; -1 for nobody.
     able
-        Places of nodes that could be master now: alive, and not behind.
+        Places of nodes that could be master now: alive, with a vote, and not behind.
     queries_per_second, bytes_per_second
         On average over the newest past.
     messages_per_second

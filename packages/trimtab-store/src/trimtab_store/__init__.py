@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trimtab_common import lazy_names
 
 if TYPE_CHECKING:
-    from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
+    from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status, voters_of
     from trimtab_store.clients.consumer import Consumer, StoredMessage
     from trimtab_store.clients.producer import Producer
     from trimtab_store.core.settings import StoreSettings
@@ -26,6 +26,7 @@ __all__ = [
     "masters_of",
     "query_group_status",
     "run_node",
+    "voters_of",
 ]
 
 __getattr__ = lazy_names(
@@ -40,5 +41,6 @@ __getattr__ = lazy_names(
         "masters_of": "clients.cluster",
         "query_group_status": "clients.cluster",
         "run_node": "node.process",
+        "voters_of": "clients.cluster",
     },
 )

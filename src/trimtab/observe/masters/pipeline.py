@@ -49,6 +49,7 @@ COLUMNS: Final = (
     ("applied", "long"),  # the last slot that was applied there
     ("held_seconds", "double"),  # master without a break
     ("messages", "long"),  # kept
+    ("votes", "boolean"),  # not after its log was lost, until it has recovered
     ("stored_total", "long"),  # counter: messages that came here
     ("stored_bytes_total", "long"),  # counter
     ("pulls_total", "long"),  # counter: questions of consumers
@@ -98,7 +99,7 @@ class MastersPipelineSettings(PipelineSettings):
 SHARES: Final = columns(
     "cluster string, tick timestamp, node int, group_number int, elapsed_us bigint, holds boolean, "
     "applied bigint, held_seconds double, messages_per_second double, queries_per_second double, "
-    "bytes_per_second double, proposals bigint, proposed_seconds double, flags int"
+    "bytes_per_second double, proposals bigint, proposed_seconds double, votes boolean, flags int"
 )
 """What each node does for each group."""
 

@@ -236,7 +236,7 @@ def _group(
     able = [
         one["node"]
         for one in shares
-        if one["node"] in alive and newest - (one["applied"] or 0) <= max_lag_entries
+        if one["node"] in alive and one["votes"] and newest - (one["applied"] or 0) <= max_lag_entries
     ]
     figures = {name: _mean(history, name) for name in FIGURES}
     return MasterGroupLoad(

@@ -20,7 +20,9 @@ TOTALS: Final = (
     "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
 )  # fmt: skip
 """Counters of a report, which end in `_total` as columns."""
-STATUS_COLUMNS: Final = ("incarnation", "holds", "master", "version", "applied", "held_seconds", "messages")
+STATUS_COLUMNS: Final = (
+    "incarnation", "holds", "master", "version", "applied", "held_seconds", "messages", "votes",
+)  # fmt: skip
 
 
 class PaxosCollector:
@@ -41,7 +43,7 @@ class PaxosCollector:
         for node, address in enumerate(addresses):
             if node not in reports:
                 problems.append(f"node {node} ({address}) does not answer")
-        problems += map_problems(reports)
+        problems += store_problems(reports)
         batches = [node_batch(addresses, reports, at), group_batch(reports, at)]
         try:
             scheme = self._nodes.configuration.settings.scheme.name.lower()
@@ -61,11 +63,20 @@ class PaxosCollector:
         )
 
 
-def map_problems(reports: dict[int, dict[int, GroupReport]]) -> list[str]:
-    """Nodes that go by an older map than others, and groups that rest; in words."""
+def store_problems(reports: dict[int, dict[int, GroupReport]]) -> list[str]:
+    """Nodes without a vote or with an older map than others, and groups that rest; in words."""
+    problems = []
+    for node, groups in sorted(reports.items()):
+        lacking = sum(not one.votes for one in groups.values())
+        if lacking:
+            problems.append(
+                f"node {node} started without its log and has no vote in {lacking} of {len(groups)} groups: "
+                "stop no other node, and start those that are down; it votes once all have answered and it "
+                "has caught up"
+            )
     versions = {node: max(one.map_version for one in groups.values()) for node, groups in reports.items()}
     newest = max(versions.values())
-    problems = [
+    problems += [
         f"node {node} has version {version} of the map, others have {newest}: if that stays so, its groups "
         f'stay where they are; correct "map" in the configuration of node {node}'
         for node, version in sorted(versions.items())

@@ -21,7 +21,7 @@ from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake.columns import Row
 from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
-from trimtab.systems.paxos.collector import map_problems, open_collector
+from trimtab.systems.paxos.collector import open_collector, store_problems
 from trimtab_common.errors import ConnectError
 from trimtab_store.format.configuration import STORE
 
@@ -50,7 +50,9 @@ class PaxosPort:
             newest = max(one.applied for one in standing.values())
             masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
             able[name] = frozenset(
-                str(node) for node, one in standing.items() if newest - one.applied <= max_lag_entries
+                str(node)
+                for node, one in standing.items()
+                if newest - one.applied <= max_lag_entries and one.votes
             )
         return MastersObservation(
             self._nodes.cluster,
@@ -217,8 +219,8 @@ def store_findings(
     if 2 * len(reports) <= len(addresses):
         told = f"{len(reports)} of {len(addresses)} nodes answer: no majority, nothing is stored"
         yield broken(PART, nodes.cluster, told, "start the others")
-    for problem in map_problems(reports):
-        yield missing(PART, "map", problem)
+    for problem in store_problems(reports):
+        yield missing(PART, nodes.cluster, problem)
     path = nodes.configuration.map
     if not path:
         told = "no map is watched: plans can be made, and not applied"

@@ -16,9 +16,9 @@ from trimtab_store.core.messages import GroupReport, MapChanged
 from trimtab_store.core.settings import StoreSettings
 
 
-def report(applied: int, *, holds: bool = False) -> GroupReport:
+def report(applied: int, *, holds: bool = False, votes: bool = True) -> GroupReport:
     """What a node tells of a group that it has applied so much of."""
-    return GroupReport(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0)
+    return GroupReport(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0, votes)
 
 
 class Nodes:
@@ -28,7 +28,7 @@ class Nodes:
 
     def __init__(self, answering: bool = True, **settings: Any) -> None:
         self.configuration = SimpleNamespace(groups=2, settings=StoreSettings(**settings))
-        self._answering = answering
+        self._answering, self.votes = answering, True
         self.published: tuple[int, ...] | None = None
 
     def reports(self) -> dict[int, dict[int, GroupReport]]:
@@ -36,7 +36,7 @@ class Nodes:
         if not self._answering:
             raise ConnectError("no node answers")
         return {
-            0: {0: report(7, holds=True), 1: report(20)},
+            0: {0: report(7, holds=True), 1: report(20, votes=self.votes)},
             1: {0: report(7), 1: report(20, holds=True)},
             2: {0: report(7), 1: report(14)},
         }
@@ -70,6 +70,13 @@ def test_the_limit_of_lagging_nodes_is_read_from_the_nodes(max_lag_entries: int,
     """Nodes reject lagging targets by a setting of their own, so no such transfer is requested."""
     seen = port_of(Nodes(max_lag_entries=max_lag_entries)).observe(["group 1"])
     assert seen.able == {"group 1": frozenset(able)}
+
+
+def test_a_node_without_a_vote_gets_no_group() -> None:
+    """It could not renew the mastership."""
+    nodes = Nodes()
+    nodes.votes = False
+    assert port_of(nodes).observe(["group 1"]).able == {"group 1": frozenset({"1", "2"})}
 
 
 def test_a_map_is_based_on_the_observed_version() -> None:

@@ -251,7 +251,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     store.masters, store.behind = {"a": "0"}, {"1"}
     ready = prepare(plan, store.observe(["a"]), False)
     assert warnings(store, ready, TransferSettings(), None) == [
-        "a: node 1 is down or behind now; it is waited for, 30 s"
+        "a: node 1 is down, behind or without a vote now; it is waited for, 30 s"
     ]
 
 
@@ -261,7 +261,7 @@ def test_a_node_that_keeps_lagging_fails_its_transfers(tmp_path: Path) -> None:
     store.behind = {"1"}
     state = carried_out(store, a_plan(a=("0", "1"), b=("0", "2")), tmp_path)
     assert [record.state for record in state.records] == ["failed", "done"]
-    assert state.records[0].reason == "node 1 is down, or behind in a"
+    assert state.records[0].reason == "node 1 is down, behind or without a vote in a"
 
 
 def test_a_missing_group_is_reported(tmp_path: Path) -> None:

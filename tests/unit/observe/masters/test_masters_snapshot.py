@@ -56,3 +56,26 @@ def test_nodes_use_the_addresses_of_their_samples(tmp_path: Path) -> None:
     )
     assert (found.version, found.scheme) == (3, "await")
     assert [(one.group, one.preferred) for one in found.groups] == [("group 0", 1)]
+
+
+def test_a_node_that_lags_or_has_no_vote_cannot_be_master(tmp_path: Path) -> None:
+    """Nor one that is dead, though its last report was sound."""
+    told = [("alive", 100, True), ("alive", 100, False), ("alive", 35, True), ("dead", 100, True)]
+    lake = lake_with(
+        tmp_path,
+        {
+            "brokers": [
+                row(1, broker=f"node {node}", node=node, broker_state=state)
+                for node, (state, _, _) in enumerate(told)
+            ],
+            "shares": [
+                row(1, node=node, group_number=0, applied=applied, votes=votes)
+                for node, (_, applied, votes) in enumerate(told)
+            ],
+            "groups": [row(1, group_number=0, master=0)],
+        },
+        balancer=PIPELINE,
+    )
+    tick = microseconds(NOON + datetime.timedelta(seconds=10))
+    found = snapshot_at(SnapshotInputs(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
+    assert found.groups[0].able == (0,)

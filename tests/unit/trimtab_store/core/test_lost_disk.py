@@ -9,17 +9,21 @@ from trimtab_store.core.messages import (
     Accepted,
     Ballot,
     DescribeGroup,
+    GroupReport,
     GroupStatus,
     MessageRecord,
     ProduceRequest,
     ProduceResponse,
     Promise,
     Promised,
+    ReadGroupMetrics,
+    Received,
     Rejoined,
     StartTransfer,
     WriteLog,
 )
 from trimtab_store.core.paxos import ALL_RESTARTED, NO_BALLOT, RESTARTED, PaxosLog
+from trimtab_store.core.token import CLUSTER
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -121,6 +125,56 @@ def test_without_a_vote_nothing_is_promised_accepted_or_proposed() -> None:
     assert votes(bench, second)
     bench.restart(second, incarnation=4)
     assert votes(bench, second)
+
+
+def test_clients_see_whether_a_node_votes() -> None:
+    """In the group's log and in that of the token; a node that answers and has all messages may have none."""
+    bench, _, second, _ = acknowledged_beside_one_that_is_cut_off()
+
+    def seen(node: int) -> tuple[bool, bool]:
+        (status,) = bench.send(node, DescribeGroup("client"))
+        (report,) = bench.send(node, ReadGroupMetrics("client"))
+        assert isinstance(status, GroupStatus) and isinstance(report, GroupReport)
+        return status.votes, report.votes
+
+    assert seen(second) == (True, True)
+    for withheld in (0, CLUSTER):
+        bench.holds = lambda sender, receiver, message: False
+        bench.held.clear()
+        emptied(bench, second)
+        recovered_but_in(bench, second, withheld)
+        assert seen(second) == (False, False)
+    bench.let_go()
+    bench.run(terms(bench))
+    assert seen(second) == (True, True)
+
+
+def recovered_but_in(bench: Bench, node: int, log: int) -> None:
+    """A node without a disk gets its vote back in all logs but one, whose answers do not reach it."""
+    bench.holds = lambda sender, receiver, message: receiver == node and isinstance(message, Rejoined)
+    for _ in range(10):
+        bench.run(bench.settings.renewal_seconds)
+        for sender, receiver, group, message in bench.held:
+            assert isinstance(receiver, int)
+            if group != log:
+                bench.tell(receiver, Received(sender, group, message))
+        bench.held = [one for one in bench.held if one[2] == log]
+    assert len(bench.nodes[node].without_vote) == 1
+
+
+def test_a_node_without_a_vote_does_not_take_a_group_over() -> None:
+    """It could not renew the mastership; the master stays until the node has its vote."""
+    bench, _, second, _ = acknowledged_beside_one_that_is_cut_off()
+    bench.held.clear()
+    emptied(bench, second)
+    recovered_but_in(bench, second, 0)
+    before = bench.masters()
+    bench.publish_map(second)
+    bench.run(terms(bench))
+    assert bench.masters() == before != [second]
+    bench.let_go()
+    bench.run(terms(bench))
+    assert bench.masters() == [second]
 
 
 def test_two_without_a_vote_do_not_give_it_to_one_another() -> None:

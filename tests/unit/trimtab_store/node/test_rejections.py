@@ -93,8 +93,8 @@ def test_a_node_without_a_log_names_the_nodes_it_waits_for(
     async def story() -> None:
         given = configurations(tmp_path)
         async with running(given[0]):
-            why = "and no vote there until all other nodes have answered and it has caught up"
-            await told(capsys, f"node 0 has no log in 1 group, {why}: node 1 has not answered")
+            why = "and has no vote there until all other nodes have answered and it has caught up"
+            await told(capsys, f"node 0 started without 2 logs, {why}: node 1 has not answered")
             async with running(*given[1:]) as cluster:
                 await told(capsys, "node 0 votes in all groups")
                 async with Producer(cluster, "t") as producer:

@@ -111,6 +111,11 @@ def masters_of(statuses: GroupStatusByNode, groups: int) -> list[int]:
     return masters
 
 
+def voters_of(statuses: GroupStatusByNode) -> set[int]:
+    """The nodes that vote in all groups; only they count in a majority, whatever else they hold."""
+    return {node for node, groups in statuses.items() if all(one.votes for one in groups.values())}
+
+
 class StoreClient:
     """One client of a cluster; used with `async with`, in one event loop.
 

@@ -10,7 +10,6 @@ from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
     ConfirmReady,
-    DescribeGroup,
     Entry,
     FetchRequest,
     ForwardMessage,
@@ -235,8 +234,6 @@ class ReplicatedGroup:
                 self.consumer_sessions.pull(message, waits=self.outgoing_transfer is not None)
             case OffsetUpload():
                 self._upload(message)
-            case DescribeGroup(client):
-                self.context.send(client, self.number, self._status())
             case _ if isinstance(sender, int):
                 if not self.log.received(sender, message):
                     self._handle_transfer(sender, message)
@@ -287,22 +284,30 @@ class ReplicatedGroup:
             self.outgoing_transfer.waiting.discard(key)
             self.outgoing_transfer.step(self)
 
-    def _status(self) -> GroupStatus:
-        state, messages = self.state, sum(map(len, self.state.topics.values()))
-        return GroupStatus(self.lease.held, state.master, state.version, self.log.applied, messages)
+    def status(self, *, token_votes: bool) -> GroupStatus:
+        """Status of the group on this node.
 
-    def report(self, map_version: int, preferred: int) -> GroupReport:
+        Parameters
+        ----------
+        token_votes
+            Whether this node votes in the log of the transfers' token.
+        """
+        state, messages = self.state, sum(map(len, self.state.topics.values()))
+        votes = token_votes and not self.log.without_vote
+        return GroupStatus(self.lease.held, state.master, state.version, self.log.applied, messages, votes)
+
+    def report(self, status: GroupStatus, map_version: int, preferred: int) -> GroupReport:
         """Metrics of the group on this node, and its status here."""
-        standing, tally = self._status(), self.metrics
-        since = self._held_since if standing.holds else None
+        tally = self.metrics
+        since = self._held_since if status.holds else None
         return GroupReport(
             self.context.incarnation,
-            standing.holds,
-            standing.master,
-            standing.version,
-            standing.applied,
+            status.holds,
+            status.master,
+            status.version,
+            status.applied,
             0.0 if since is None else self.context.now - since,
-            standing.messages,
+            status.messages,
             tally.stored,
             tally.stored_bytes,
             tally.pulls,
@@ -312,4 +317,5 @@ class ReplicatedGroup:
             tally.proposed_seconds,
             map_version,
             self.rests.left(self.context.now, preferred),
+            status.votes,
         )

@@ -353,7 +353,9 @@ class GroupStatus(NamedTuple):
     """The current status of a group on a node.
 
     `holds`: whether this node acts as master. `master`: the last known master. `version`: the slot of the
-    last change of the mastership. `applied`: the last slot applied on this node.
+    last change of the mastership. `applied`: the last slot applied on this node. `votes`: whether this node
+    counts in a majority of the group and of the transfers' token; it does not after its log was lost, until
+    it has recovered.
     """
 
     holds: bool
@@ -361,6 +363,7 @@ class GroupStatus(NamedTuple):
     version: int
     applied: int
     messages: int
+    votes: bool
 
 
 class ReadGroupMetrics(NamedTuple):
@@ -394,6 +397,7 @@ class GroupReport(NamedTuple):
     proposed_seconds: float
     map_version: int
     rest_seconds: float
+    votes: bool
 
 
 class AskMap(NamedTuple):

@@ -14,6 +14,7 @@ from trimtab_common.errors import SettingsError
 from trimtab_store.core.group import ReplicatedGroup
 from trimtab_store.core.messages import (
     ClientDisconnected,
+    DescribeGroup,
     Effect,
     Event,
     MapChanged,
@@ -148,10 +149,15 @@ class StoreNode:
         # What concerns all nodes is no business of clients.
         if isinstance(message, NodeHeartbeat) or number == CLUSTER:
             self._of_cluster(sender, message)
-        elif 0 <= number < len(self.groups) and isinstance(message, ReadGroupMetrics):
+        elif 0 <= number < len(self.groups) and isinstance(message, DescribeGroup | ReadGroupMetrics):
+            group = self.groups[number]
+            status = group.status(token_votes=not self.token.log.without_vote)
+            if isinstance(message, DescribeGroup):
+                self.context.send(message.client, number, status)
+                return
             version, preferred = self.maps.newest
-            report = self.groups[number].report(
-                version, preferred[number] if number < len(preferred) else NO_MASTER
+            report = group.report(
+                status, version, preferred[number] if number < len(preferred) else NO_MASTER
             )
             self.context.send(message.client, number, report)
         elif 0 <= number < len(self.groups):
@@ -255,11 +261,13 @@ class StoreNode:
         )
 
     def _able(self, number: int, preferred: int) -> bool:
-        """Whether a preferred node is alive, has this map, and has not failed with this group recently."""
+        """Whether a preferred node is alive, has this map, and has not failed with this group recently; this
+        node must also vote, since it could not renew the mastership.
+        """
         if self._rests(number, preferred):
             return False
         if preferred == self.context.node:
-            return number not in self._excluded
+            return number not in self._excluded and not self.groups[number].log.without_vote
         if not self._alive(preferred) or preferred in self.passed_over:
             return False
         return preferred not in self._heartbeats or number not in self._heartbeats[preferred].excluded
@@ -310,8 +318,9 @@ class StoreNode:
 
     @property
     def without_vote(self) -> list[str]:
-        """Why this node has no vote, for each group without one."""
-        return [why for group in self.groups if (why := group.log.without_vote)]
+        """Why this node has no vote, for each group without one, and for the transfers' token."""
+        logs = (*(group.log for group in self.groups), self.token.log)
+        return [why for log in logs if (why := log.without_vote)]
 
     def _hold_token(self) -> None:
         """Continue the transfer of the token's holder; return the token when nothing is left of the

@@ -132,13 +132,13 @@ class HealthMonitor:
         )
 
     def rejoins(self, without_vote: list[str]) -> None:
-        """Report that the node has had no vote in some groups for a while, or has one in all of them
+        """Report that the node has had no vote in some logs for a while, or has one in all of them
         again.
         """
         if without_vote:
-            groups = f"{len(without_vote)} group{'s' * (len(without_vote) > 1)}"
+            logs = f"{len(without_vote)} log{'s' * (len(without_vote) > 1)}"
             self._limited_log.log(
-                f"node {self._node} has no log in {groups}, and no vote there until all other nodes have "
+                f"node {self._node} started without {logs}, and has no vote there until all other nodes have "
                 f"answered and it has caught up: {without_vote[0]}"
             )
         else:

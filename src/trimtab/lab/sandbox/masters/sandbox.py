@@ -27,7 +27,7 @@ from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.files import write_atomically
-from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status, voters_of
 from trimtab_store.core.node import EMBEDDED, ENGINES, ETCD
 from trimtab_store.core.settings import StoreSettings, TransferScheme
 from trimtab_store.format.configuration import (
@@ -449,8 +449,13 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         """
 
         def missing() -> str:
-            lacking = self.masters().count(-1)
-            return f"{lacking} groups have no master" if lacking else ""
+            statuses = asyncio.run(query_group_status(self.state.cluster))
+            lacking = masters_of(statuses, self.state.groups).count(-1)
+            if not lacking:
+                return ""
+            without_vote = ", ".join(map(str, sorted(statuses.keys() - voters_of(statuses))))
+            cause = f" (node {without_vote} has no vote, and waits for all others)" if without_vote else ""
+            return f"{lacking} groups have no master{cause}"
 
         self._wait(missing, timeout_seconds)
 

@@ -14,7 +14,7 @@ from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, MastersSandboxSt
 from trimtab.lab.sandbox.systems import SandboxSystem, command
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError
-from trimtab_store.clients.cluster import masters_of, query_group_status
+from trimtab_store.clients.cluster import masters_of, query_group_status, voters_of
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0
@@ -36,7 +36,9 @@ def describe(state: MastersSandboxState) -> str:
     ]
     for node, address in enumerate(state.cluster.addresses):
         process = state.alive.get(node)
-        pid, held = (process.pid, masters.count(node)) if process else ("-", "not running")
+        pid, held = (process.pid, str(masters.count(node))) if process else ("-", "not running")
+        if node in standings and node not in voters_of(standings):
+            held += ", no vote yet"
         lines.append(f"{node:4}  {address:15}  {pid:<7}  {held}")
     for member, port in zip(state.members, state.etcd_ports[::2], strict=True):
         process = state.alive.get(member.id)

@@ -94,7 +94,7 @@ def test_messages_deleted_earlier_are_no_loss() -> None:
 def holding(**nodes: int) -> dict[int, dict[int, GroupStatus]]:
     """A round of answers about group 0: `n1=7`, node 1 is master by version 7; with -1 it is not."""
     return {
-        int(name[1:]): {0: GroupStatus(version >= 0, 0, abs(version), 0, 0)}
+        int(name[1:]): {0: GroupStatus(version >= 0, 0, abs(version), 0, 0, True)}
         for name, version in nodes.items()
     }
 
