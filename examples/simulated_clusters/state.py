@@ -91,10 +91,6 @@ class MetadataStore:
             del self.owners[bundle]
             del self._held[session][bundle]
 
-    def locked_by(self, session: BrokerSession) -> tuple[str, ...]:
-        """The bundles whose locks a session holds."""
-        return tuple(self._held.get(session, ()))
-
     def bundle_of(self, namespace: str, topic_hash: int) -> BundleRange:
         """The bundle that a topic is in now."""
         boundaries = self.boundaries[namespace]

@@ -118,7 +118,9 @@ class MastershipChecker:
         entry = self._logs.entry(group.log, group.number, group.state.version)
         nonce = entry.nonce if isinstance(entry, ClaimMastership) else getattr(entry, "ready", None)
         sent = self._sent_at.get((machine.number, nonce))
-        if sent is not None and group.lease.own_until > sent + self._world.settings.own_seconds + 1e-9:
+        settings = self._world.settings
+        term = settings.lease_seconds * (1 - settings.margin)
+        if sent is not None and group.lease.own_until > sent + term + 1e-9:
             self._broken("I1", f"the term of node {machine.number} in group {group.number} is too long")
 
     def token(self, machine: SimulatedNode) -> None:

@@ -172,8 +172,6 @@ class Operation:
         `GET` or `POST`, and the path with its parameters in braces.
     call
         Answers a request with a document; it may block.
-    role
-        The lowest role that may call it; None: everybody, also without a token.
     result
         Type of the JSON document; `bytes`, `str` for other contents.
     query, body
@@ -182,6 +180,8 @@ class Operation:
         HTTP status of success.
     description
         One or two sentences for people.
+    is_public
+        Whether everybody may call it, also without a token.
     is_slow
         Whether it may take minutes.
     is_stream
@@ -192,14 +192,21 @@ class Operation:
     method: Literal["GET", "POST"]
     path: str
     call: ServiceCall
-    role: Role | None
     result: Any
     description: str
     query: type[Struct] = NoQuery
     body: type[Struct] | None = None
     status: int = 200
+    is_public: bool = False
     is_slow: bool = False
     is_stream: bool = False
+
+    @property
+    def role(self) -> Role | None:
+        """The lowest role that may call it: viewers read, operators change; None: everybody."""
+        if self.is_public:
+            return None
+        return Role.VIEWER if self.method == "GET" else Role.OPERATOR
 
     @property
     def media_type(self) -> str:
@@ -261,7 +268,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PREFIX}/clusters",
         call=lambda service, call: service.targets(),
-        role=Role.VIEWER,
         result=list[TargetStatus],
         description="All balancers of all clusters: verdict, mode, and what each waits for.",
     ),
@@ -270,7 +276,6 @@ OPERATIONS = (
         method="GET",
         path=TARGET,
         call=lambda service, call: service.target(call.cluster, call.balancer),
-        role=Role.VIEWER,
         result=TargetDetail,
         description="One balancer of one cluster, with its brokers and its largest movable parts.",
     ),
@@ -281,7 +286,6 @@ OPERATIONS = (
         call=lambda service, call: service.largest(
             call.cluster, call.balancer, call.query.of, call.query.sort, call.query.count
         ),
-        role=Role.VIEWER,
         result=list[LargestPart],
         query=LargestQuery,
         description="Largest partitions or topics by a resource, with the load of their leaders.",
@@ -291,7 +295,6 @@ OPERATIONS = (
         method="GET",
         path=f"{TARGET}/loads",
         call=_loads,
-        role=Role.VIEWER,
         result=LoadSeries,
         query=LoadsQuery,
         description="Largest deviation and peak over time, with the forecast.",
@@ -303,7 +306,6 @@ OPERATIONS = (
         call=lambda service, call: service.pause(
             call.cluster, call.balancer, call.by, call.body.reason, call.body.until
         ),
-        role=Role.OPERATOR,
         result=TargetStatus,
         body=PauseRequest,
         description="Pause all executions; a running one stops. The pause survives restarts.",
@@ -313,7 +315,6 @@ OPERATIONS = (
         method="POST",
         path=f"{TARGET}/resume",
         call=lambda service, call: service.resume(call.cluster, call.balancer, call.by),
-        role=Role.OPERATOR,
         result=TargetStatus,
         description="End the pause, and lift the limits that the service has put on its triggers.",
     ),
@@ -322,7 +323,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PREFIX}/plans",
         call=lambda service, call: service.plans(call.query.cluster or None, call.query.limit),
-        role=Role.VIEWER,
         result=list[PlanRecord],
         query=ListQuery,
         description="Plans that the service holds, newest first.",
@@ -334,7 +334,6 @@ OPERATIONS = (
         call=lambda service, call: service.make_plan(
             call.body.cluster, call.body.balancer, call.body.settings, call.by
         ),
-        role=Role.OPERATOR,
         result=PlanRecord,
         body=PlanRequest,
         status=201,
@@ -348,7 +347,6 @@ OPERATIONS = (
         call=lambda service, call: [
             one.plan for one in service.targets() if one.plan is not None and one.plan.state == "asking"
         ],
-        role=Role.VIEWER,
         result=list[PlanRecord],
         description="Plans that wait for an approval.",
     ),
@@ -357,7 +355,6 @@ OPERATIONS = (
         method="GET",
         path=PLAN,
         call=lambda service, call: service.plan(call.digest),
-        role=Role.VIEWER,
         result=PlanRecord,
         description="What the service knows of a plan. A unique prefix of 8 characters is enough.",
     ),
@@ -366,7 +363,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PLAN}/file",
         call=lambda service, call: service.plan_bytes(call.digest),
-        role=Role.VIEWER,
         result=bytes,
         description="The plan file, byte for byte: its SHA-256 is the digest.",
     ),
@@ -375,7 +371,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PLAN}/text",
         call=lambda service, call: service.plan_text(call.digest, call.query.moves == "all"),
-        role=Role.VIEWER,
         result=str,
         query=TextQuery,
         description="The plan for people, as `trimtab plan` shows it.",
@@ -385,7 +380,6 @@ OPERATIONS = (
         method="POST",
         path=f"{PLAN}/apply",
         call=lambda service, call: service.apply_plan(call.digest, call.by),
-        role=Role.OPERATOR,
         result=PlanRecord,
         status=202,
         description="Approve and execute a plan, within budgets and windows. The digest is the approval; "
@@ -396,7 +390,6 @@ OPERATIONS = (
         method="POST",
         path=f"{PLAN}/approve",
         call=lambda service, call: service.approve(call.digest, call.by),
-        role=Role.OPERATOR,
         result=PlanRecord,
         status=202,
         description="Approve a plan that waits for it. Exactly this plan is executed.",
@@ -406,7 +399,6 @@ OPERATIONS = (
         method="POST",
         path=f"{PLAN}/reject",
         call=lambda service, call: service.reject(call.digest, call.by, call.body.note),
-        role=Role.OPERATOR,
         result=PlanRecord,
         body=RejectRequest,
         description="Reject a plan that waits for an approval.",
@@ -416,7 +408,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PREFIX}/executions",
         call=lambda service, call: service.executions(call.query.cluster or None, call.query.limit),
-        role=Role.VIEWER,
         result=list[ExecutionRecord],
         query=ListQuery,
         description="Executions of the service, newest first, with their measured effects.",
@@ -426,7 +417,6 @@ OPERATIONS = (
         method="GET",
         path=EXECUTION,
         call=lambda service, call: service.execution(call.cluster, call.number),
-        role=Role.VIEWER,
         result=ExecutionDetail,
         description="One execution with its steps.",
     ),
@@ -435,7 +425,6 @@ OPERATIONS = (
         method="POST",
         path=f"{EXECUTION}/stop",
         call=_end("stop"),
-        role=Role.OPERATOR,
         result=ExecutionRecord,
         status=202,
         description="Stop an execution after the steps that are in progress.",
@@ -445,7 +434,6 @@ OPERATIONS = (
         method="POST",
         path=f"{EXECUTION}/cancel",
         call=_end("cancel"),
-        role=Role.OPERATOR,
         result=ExecutionRecord,
         status=202,
         description="Cancel an execution: steps in progress are undone.",
@@ -455,7 +443,6 @@ OPERATIONS = (
         method="POST",
         path=f"{EXECUTION}/resume",
         call=lambda service, call: service.resume_execution(call.cluster, call.number, call.by),
-        role=Role.OPERATOR,
         result=ExecutionRecord,
         status=202,
         description="Continue an execution that was stopped.",
@@ -467,7 +454,6 @@ OPERATIONS = (
         call=lambda service, call: service.set_throttle(
             call.cluster, call.number, call.body.bytes_per_second, call.by
         ),
-        role=Role.OPERATOR,
         result=ExecutionRecord,
         body=ThrottleRequest,
         description="Change the throttle of a running execution: bytes per second and broker. Copies in "
@@ -478,7 +464,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PREFIX}/decisions",
         call=_decisions,
-        role=Role.VIEWER,
         result=list[DecisionRecord],
         query=DecisionsQuery,
         description="Decisions and requests of people: the history and the audit log.",
@@ -488,7 +473,6 @@ OPERATIONS = (
         method="GET",
         path=f"{PREFIX}/events",
         call=_decisions,
-        role=Role.VIEWER,
         result=DecisionRecord,
         query=EventsQuery,
         is_stream=True,
@@ -500,7 +484,7 @@ OPERATIONS = (
         method="GET",
         path="/livez",
         call=_health(lambda service: service.liveness()),
-        role=None,
+        is_public=True,
         result=Health,
         description="Whether the process works: 200, or 503 with findings.",
     ),
@@ -509,7 +493,7 @@ OPERATIONS = (
         method="GET",
         path="/readyz",
         call=_health(lambda service: service.readiness()),
-        role=None,
+        is_public=True,
         result=Health,
         description="Whether the service can do its work: 200, or 503 with findings.",
     ),

@@ -258,12 +258,6 @@ class PulsarAdmin:
             raise answer.unreadable(path, "no httpUrl")
         return urlsplit(web).netloc
 
-    def bundle_of_topic(self, topic: str) -> str:
-        """The bundle that a topic falls into; assigns nothing."""
-        answer = self._http.request(PulsarRequest("GET", f"/lookup/v2/topic/{topic_path(topic)}/bundle"))
-        namespace = "/".join(topic.partition("://")[2].split("/")[:2])
-        return f"{namespace}/{answer.body.decode('utf-8', 'replace').strip()}"
-
     def unload(self, bundle: str, destination: str | None = None) -> None:
         """Make the owner let go of a bundle. An answer is no proof: look at who owns it.
 

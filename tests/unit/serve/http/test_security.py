@@ -17,7 +17,6 @@ from trimtab.serve.http.operations import OPERATIONS
 from trimtab.serve.http.security import (
     COOKIE,
     SESSION_SECONDS,
-    Role,
     Tokens,
     require_safe_listen,
     token_digest,
@@ -57,13 +56,12 @@ def test_each_operation_requires_its_role(operation: Any, token_file: Path) -> N
     calls = HttpCalls(_app(token_file=str(token_file)))
     path = operation.path.format(cluster="none", balancer="none", digest="0" * 64, number=1)
     method = "HEAD" if operation.is_stream else operation.method
-    if operation.role is None:
+    if path in ("/livez", "/readyz"):
         assert calls(method, path).status_code == 200
         return
-    assert operation.role is (Role.VIEWER if operation.method == "GET" else Role.OPERATOR)
     assert calls(method, path).status_code == 401
     answer = calls(method, path, headers=_bearer("viewer"))
-    assert (answer.status_code == 403) == (operation.role is Role.OPERATOR)
+    assert (answer.status_code == 403) == (operation.method == "POST")
     for role in ("operator", "admin"):
         assert calls(method, path, headers=_bearer(role)).status_code not in (401, 403)
 

@@ -155,7 +155,7 @@ def test_under_the_first_scheme_the_preferred_node_waits_for_the_end_of_the_term
     assert preferred.state.preferred == IDEAL and preferred.produce_queue.writes
     bench.run(bench.settings.renewal_seconds + 0.5)
     assert bench.held == [] and preferred.produce_queue.writes
-    preferred.context.now = ready_at + bench.settings.own_seconds
+    preferred.context.now = ready_at + bench.settings.lease_seconds * (1 - bench.settings.margin)
     assert preferred.state.preferred == IDEAL and not preferred.produce_queue.writes
 
 

@@ -72,11 +72,11 @@ def run(folder: Path, lines: list[tuple[int, Any]], told: list[int]) -> None:
         for number, (group, line) in enumerate(lines, 1):
             log.write(group, line)
             if number % 3 == 0:
-                log.sync()
+                log.put(log.next_flush())
                 told.append(number)
             if log.needs_compaction:
                 log.compact()
-        log.sync()
+        log.put(log.next_flush())
         told.append(len(lines))
     finally:
         log.close()
@@ -127,7 +127,7 @@ def test_the_log_is_whole_wherever_the_machine_stops(tmp_path: Path) -> None:
         assert any(found == sorted_lines(needed(lines[:count])) for count in possible), told[-1]
         log = NodeLog(folder / "log", "c", 1, segment_bytes=SEGMENT_BYTES)
         log.write(7, Promised((9, 9)))
-        log.sync()
+        log.put(log.next_flush())
         log.compact()
         log.close()
         assert recovered(folder) == {**found, 7: [Promised((9, 9))]}
@@ -170,7 +170,7 @@ def test_lines_read_at_a_start_are_retained(tmp_path: Path) -> None:
         log = NodeLog(folder / "log", "c", 1)
         log.write(0, Promised((1, 1)))
         with mock.patch.object(os, "fdatasync", side_effect=Stopped), pytest.raises(Stopped):
-            log.sync()
+            log.put(log.next_flush())
         log.close()
         found = recovered(folder)
     assert found == {0: [Promised((1, 1))]}
@@ -191,7 +191,7 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
             if slot % 50 == 0:
                 log.write(0, GroupSnapshot(slot, ("state",)))
             if slot % 10 == 0:
-                log.sync()
+                log.put(log.next_flush())
             if log.needs_compaction:
                 log.compact()
             sizes.append(sum(one.stat().st_size for one in tmp_path.iterdir()))
@@ -203,7 +203,7 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
     for slot in range(1, 500):
         log.write(0, Promised((slot, 1)))
         if slot % 10 == 0:
-            log.sync()
+            log.put(log.next_flush())
     log.close()
     log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=1000)
     assert log.needs_compaction
@@ -219,7 +219,7 @@ def test_lines_written_during_a_compaction_are_retained(tmp_path: Path) -> None:
     compactions = 0
     for number, (group, line) in enumerate(lines):
         log.write(group, line)
-        log.sync()
+        log.put(log.next_flush())
         # Late, so that many lines and segments come between what was planned and when it is done.
         if log.needs_compaction and number % 37 == 0:
             log.compact()
@@ -235,7 +235,7 @@ def test_a_stopped_compaction_changes_nothing(tmp_path: Path) -> None:
     lines = story(40)
     for group, line in lines:
         log.write(group, line)
-        log.sync()
+        log.put(log.next_flush())
     assert log.needs_compaction
     log.stop()
     log.compact()
@@ -273,7 +273,7 @@ def test_a_disk_that_rejects_writes_is_reported_in_one_sentence(
     log = NodeLog(tmp_path / "log", "c", 1)
     log.write(0, Promised((1, 1)))
     with failing(monkeypatch, "write", number), pytest.raises(DiskError, match=sentence) as caught:
-        log.sync()
+        log.put(log.next_flush())
     assert caught.value.full == (number == errno.ENOSPC)
     log.close()
 
@@ -286,7 +286,7 @@ def test_a_full_disk_at_a_compaction_leaves_the_log_as_it_was(
     lines, refused = story(60), 0
     for number, (group, line) in enumerate(lines):
         log.write(group, line)
-        log.sync()
+        log.put(log.next_flush())
         if log.needs_compaction and number < 150:
             with failing(monkeypatch, "write", errno.ENOSPC), pytest.raises(DiskError, match="is full"):
                 log.compact()
@@ -315,7 +315,7 @@ def test_missing_or_damaged_files_are_rejected(tmp_path: Path, what: str) -> Non
     log = NodeLog(path, "c", 1, segment_bytes=SEGMENT_BYTES)
     for group, line in story(24):
         log.write(group, line)
-        log.sync()
+        log.put(log.next_flush())
     log.close()
     numbers = segments(path)
     match what:

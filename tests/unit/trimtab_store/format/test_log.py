@@ -55,7 +55,7 @@ def written(path: Path) -> list[int]:
     sizes = [segment_path(path, 1).stat().st_size]
     for group, line in LINES:
         log.write(group, line)
-        log.sync()
+        log.put(log.next_flush())
         sizes.append(segment_path(path, 1).stat().st_size)
     log.close()
     return sizes
@@ -89,7 +89,7 @@ def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> Non
         assert recovered(path) == expected(max(count, 0)), length
         log = NodeLog(path, "c", 1)
         log.write(5, ChosenUpTo(length))
-        log.sync()
+        log.put(log.next_flush())
         log.close()
         assert recovered(path) == {**expected(max(count, 0)), 5: [ChosenUpTo(length)]}, length
 

@@ -143,8 +143,3 @@ class StoreSettings:
     def shared(self) -> dict[str, float]:
         """What nodes must have alike: with other terms two are masters, or keep other messages."""
         return {name: getattr(self, name) for name in _SHARED}
-
-    @property
-    def own_seconds(self) -> float:
-        """How long a master counts itself as one, from just before it sent its proposal."""
-        return self.lease_seconds * (1 - self.margin)

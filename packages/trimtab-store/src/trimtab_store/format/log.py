@@ -480,7 +480,7 @@ class NodeLog:
     # ------------------------------------------------------------ while it runs
 
     def write(self, group: int, written: object) -> None:
-        """Take a line in; it is on disk after the next `sync`.
+        """Take a line in; it is on disk after the next `put`.
 
         Raises
         ------
@@ -506,10 +506,6 @@ class NodeLog:
         """
         with disk_error_text(self.path.parent):
             self._put(taken)
-
-    def sync(self) -> None:
-        """Put on disk whatever was written since; see `put`."""
-        self.put(self.next_flush())
 
     @property
     def needs_compaction(self) -> bool:

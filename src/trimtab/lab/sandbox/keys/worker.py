@@ -148,16 +148,6 @@ class AnyProducer:
             if acknowledged:
                 future.add_callback(lambda _: acknowledged())
 
-    def send_all(self, records: list[tuple[bytes, bytes]]) -> None:
-        """Send keys and values: in one call, where the client has one."""
-        if self._client == "confluent-kafka":
-            batch = [{"key": key, "value": value} for key, value in records]
-            assert self.producer.produce_batch(self._topic, batch) == len(batch), batch
-            self.producer.poll(0)
-        else:
-            for key, value in records:
-                self.send(key, value)
-
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
         if self._loop is not None:
