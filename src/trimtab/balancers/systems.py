@@ -25,7 +25,7 @@ SPARK_MASTER: Final = Option(
 )
 LARGE_JOB: Final = Option(
     "--large-job",
-    "Slower start, faster execution, for hours of many partitions (spark.large_job).",
+    "Slower start, faster execution; default: by the number of samples (spark.large_job).",
     bool,
     False,
     setting="spark.large_job",

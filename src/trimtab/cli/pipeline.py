@@ -25,7 +25,7 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.spark.session import lake_session, stream_settings
-from trimtab.observe.steps.batch import PipelineRun, lakes_with_samples, run_batches
+from trimtab.observe.steps.batch import PipelineRun, batch_settings, lakes_with_samples, run_batches
 from trimtab.observe.steps.stream import BatchCallback, BatchResult, StreamSource, run_stream, run_streams
 from trimtab.report.formats import print_json, print_progress
 from trimtab_common.settings import Settings
@@ -50,6 +50,7 @@ def run(
         raise ObserveError(
             f"lake {context.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
         )
+    spark = batch_settings(spark, list(lakes.values()), *period)
     session = lake_session(spark, context.lake, print_progress)
     try:
         done = run_batches(session, list(lakes.values()), chosen, *period, print_progress=print_progress)

@@ -206,7 +206,7 @@ def fresh_lake(
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.observe.lake.balancer_pipeline import settings_of
     from trimtab.observe.spark.session import spark_session
-    from trimtab.observe.steps.batch import run_batch
+    from trimtab.observe.steps.batch import batch_settings, run_batch
 
     if seconds < MIN_SECONDS:
         raise SettingsError(
@@ -229,7 +229,8 @@ def fresh_lake(
             context.print_progress(f"{ticks} samples, one every {how.interval_seconds:g} s")
             for tick in sampler.collect(collector, landing, how.interval_seconds, stop, ticks):
                 context.notify(SampleTaken(balancer.name, tick))
-        session = spark_session(spark_settings(settings), print_progress=context.print_progress)
+        chosen = batch_settings(spark_settings(settings), [lake])
+        session = spark_session(chosen, print_progress=context.print_progress)
         try:
             run_batch(session, lake, pipeline[balancer.name], None, None, context.print_progress)
         finally:

@@ -182,6 +182,28 @@ def test_spark_starts_with_the_first_samples(
     assert settings.memory == "1200m"
 
 
+@pytest.mark.parametrize(("ticks", "is_large"), [(1, False), (3, True)])
+def test_a_run_over_many_samples_is_a_large_job(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    ticks: int,
+    is_large: bool,
+) -> None:
+    """Without an option: Spark that starts fast takes four times as long for an hour of 2,000 partitions."""
+    chosen: list[SessionSettings] = []
+
+    def refuse(settings: SessionSettings, *_: object) -> None:
+        chosen.append(settings)
+        raise ObserveError("no Spark here")
+
+    raw = SyntheticCluster(partitions=5000).raw(ticks)
+    land(raw, Lake(tmp_path, REPLICAS).raw, "ticks")
+    monkeypatch.setattr(pipeline, "lake_session", refuse)
+    assert said(capsys, "run", f"--lake={tmp_path}") == (1, "trimtab: no Spark here\n")
+    assert [settings.large_job for settings in chosen] == [is_large]
+
+
 def test_a_stream_that_waits_for_samples_can_be_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

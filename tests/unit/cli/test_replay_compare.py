@@ -179,7 +179,7 @@ def test_spark_prints_the_same_and_writes_decisions_into_a_folder(
     monkeypatch.setenv("TRIMTAB_SETTINGS", str(file))
 
     def started(settings: SessionSettings, print_progress: Callable[[str], None]) -> SimpleNamespace:
-        assert (settings.memory, settings.master, settings.large_job) == ("3g", None, False)
+        assert (settings.memory, settings.master, settings.large_job) == ("3g", None, None)
         print_progress("starting Spark")
         return session
 

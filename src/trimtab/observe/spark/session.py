@@ -337,7 +337,8 @@ class SessionSettings:
     executor_memory
         Heap of each executor of a cluster; default: Spark's.
     large_job
-        True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
+        True: slower start, faster execution. Default: true for a batch of more than 50,000 samples and for a
+        stream of ticks of more than 150,000. Always true on a cluster.
     accelerator
         Native execution of queries by Apache DataFusion Comet. `comet`: always; `none`: never; `auto`: for a
         large batch and a stream of large ticks on one machine, if Comet has a build for the installed Spark
@@ -355,7 +356,7 @@ class SessionSettings:
     cores: Count = 0
     memory: str | None = None
     executor_memory: str | None = None
-    large_job: bool = False
+    large_job: bool | None = None
     accelerator: Annotated[str, one_of(AUTO, COMET, "none")] = AUTO
     off_heap_memory: str = "1g"
     packages: tuple[str, ...] = ()
@@ -415,7 +416,7 @@ def stream_settings(settings: SessionSettings, samples: int) -> SessionSettings:
     return replace(
         settings,
         memory=settings.memory or (None if settings.large_job else heap),
-        large_job=settings.large_job or fitting is None,
+        large_job=fitting is None if settings.large_job is None else settings.large_job,
         conf={**own, **_flat(settings.conf)},
     )
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trimtab.files.store import remove_folder
 from trimtab.model.errors import ObserveError
@@ -19,7 +19,7 @@ from trimtab.observe.lake.compaction import (
 )
 from trimtab.observe.lake.lake import JOINED, instant, microseconds
 from trimtab.observe.lake.manifest import Manifest, merged
-from trimtab.observe.lake.parquet import sound_files
+from trimtab.observe.lake.parquet import footer_of, sound_files
 from trimtab.observe.lake.rebuild import (
     BuildProgress,
     build_key,
@@ -28,7 +28,7 @@ from trimtab.observe.lake.rebuild import (
     resumed_progress,
     save_progress,
 )
-from trimtab.observe.spark.session import translate_spark_errors
+from trimtab.observe.spark.session import SessionSettings, translate_spark_errors
 from trimtab.observe.spark.tables import SparkTables, from_readable_files, read_raw, rows_in_ranges
 from trimtab.observe.steps.clean import typed
 from trimtab.observe.steps.step import step, ticks_of
@@ -167,6 +167,37 @@ def lakes_with_samples(
         return known
     days = (None if since is None else since.date(), None if until is None else until.date())
     return [lake for lake in known if lake.raw_files(*days)] or known
+
+
+LARGE_BATCH_SAMPLES: Final = 50_000
+"""With more, compiling queries and Comet save more time in one run than they take to start."""
+
+
+def batch_settings(
+    settings: SessionSettings,
+    lakes: Sequence[Lake],
+    since: datetime.datetime | None = None,
+    until: datetime.datetime | None = None,
+) -> SessionSettings:
+    """Settings of a session for one `run_batches`: a large job, if the files of the period hold many samples.
+
+    A choice of the user has precedence, and on a cluster every job is large.
+    """
+    if settings.large_job is not None or settings.local_cores is None:
+        return settings
+    low = 0 if since is None else microseconds(since)
+    high = 2**62 if until is None else microseconds(until)
+    samples = 0
+    for lake in lakes_with_samples(lakes, since, until):
+        for footer in map(footer_of, _raw_files(lake, since, until)):
+            if footer is not None and (
+                footer.span is None or (footer.span[0] < high and low <= footer.span[1])
+            ):
+                samples += footer.rows
+            # The ends of further files need not be read.
+            if samples > LARGE_BATCH_SAMPLES:
+                return replace(settings, large_job=True)
+    return replace(settings, large_job=False)
 
 
 def run_batches(

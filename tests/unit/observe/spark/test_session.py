@@ -111,6 +111,7 @@ def test_a_stream_takes_the_memory_that_its_ticks_need(
     accelerator = "auto" if is_large else "none"
     cluster = SessionSettings(master="yarn")
     assert stream_settings(cluster, samples) == replace(cluster, accelerator=accelerator)
+    assert stream_settings(SessionSettings(large_job=False), samples).large_job is False
     large = stream_settings(SessionSettings(large_job=True), samples)
     assert (large.memory, large.large_job, large.accelerator) == (None, True, accelerator)
     for long in (large, *([found] if is_large else [])):
