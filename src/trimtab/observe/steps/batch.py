@@ -189,11 +189,9 @@ def batch_settings(
     high = 2**62 if until is None else microseconds(until)
     samples = 0
     for lake in lakes_with_samples(lakes, since, until):
-        for footer in map(footer_of, _raw_files(lake, since, until)):
-            if footer is not None and (
-                footer.span is None or (footer.span[0] < high and low <= footer.span[1])
-            ):
-                samples += footer.rows
+        for footer in filter(None, map(footer_of, _raw_files(lake, since, until))):
+            first, last = footer.span or (low, low)
+            samples += footer.rows if first < high and low <= last else 0
             # The ends of further files need not be read.
             if samples > LARGE_BATCH_SAMPLES:
                 return replace(settings, large_job=True)

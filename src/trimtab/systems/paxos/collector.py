@@ -14,12 +14,9 @@ from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.masters.pipeline import COLUMNS
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.errors import ConnectError
+from trimtab_store.core.client_requests import COUNTERS
 from trimtab_store.core.messages import GroupReport, MapChanged
 
-TOTALS: Final = (
-    "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
-)  # fmt: skip
-"""Counters of a report, which end in `_total` as columns."""
 STATUS_COLUMNS: Final = (
     "incarnation", "holds", "master", "version", "applied", "held_seconds", "messages", "votes",
 )  # fmt: skip
@@ -108,11 +105,11 @@ def node_batch(
 
 def group_batch(reports: dict[int, dict[int, GroupReport]], at: datetime.datetime) -> RowBatch:
     """One row per node and group."""
-    totals = [f"{name}_total" for name in TOTALS]
+    totals = [f"{name}_total" for name in COUNTERS]
     writer = RowBatchBuilder("paxos_group", "node", "group_number", *STATUS_COLUMNS, *totals, sampled_at=at)
     for node, groups in sorted(reports.items()):
         for group, report in sorted(groups.items()):
-            writer.add(node, group, *(getattr(report, name) for name in (*STATUS_COLUMNS, *TOTALS)))
+            writer.add(node, group, *(getattr(report, name) for name in (*STATUS_COLUMNS, *COUNTERS)))
     return writer.batch()
 
 

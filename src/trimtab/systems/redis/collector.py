@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import msgspec
+
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
@@ -122,17 +124,8 @@ def class_batches(reports: list[ProcessReport]) -> Iterator[RowBatch]:
             sampled_at=_instant(report.at),
         )
         for name, one in sorted(report.classes.items()):
-            writer.add(
-                name,
-                one.weight,
-                one.processed,
-                one.busy_seconds,
-                one.busy_squares,
-                one.waited_seconds,
-                one.waits,
-                one.accepted,
-                one.refused,
-            )
+            # The columns are named in the order of the report's fields.
+            writer.add(name, *msgspec.structs.astuple(one))
         yield writer.batch()
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
+from typing import Final
 
 from trimtab_store.core.messages import (
     ENTRY_BYTES,
@@ -32,6 +33,11 @@ from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.state import GroupState
 from trimtab_store.core.stored import GroupLog
 from trimtab_store.core.token import MastershipLease
+
+COUNTERS: Final = (
+    "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
+)  # fmt: skip
+"""The fields of `GroupMetrics` that are reported."""
 
 
 @dataclass(slots=True)

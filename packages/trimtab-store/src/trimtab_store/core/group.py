@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from trimtab_store.core.client_requests import ConsumerSessions, GroupMetrics, ProduceQueue
+from trimtab_store.core.client_requests import COUNTERS, ConsumerSessions, GroupMetrics, ProduceQueue
 from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
@@ -298,24 +298,15 @@ class ReplicatedGroup:
 
     def report(self, status: GroupStatus, map_version: int, preferred: int) -> GroupReport:
         """Metrics of the group on this node, and its status here."""
-        tally = self.metrics
         since = self._held_since if status.holds else None
-        return GroupReport(
+        # In the order of the fields.
+        return GroupReport._make((
             self.context.incarnation,
-            status.holds,
-            status.master,
-            status.version,
-            status.applied,
+            *(status.holds, status.master, status.version, status.applied),
             0.0 if since is None else self.context.now - since,
             status.messages,
-            tally.stored,
-            tally.stored_bytes,
-            tally.pulls,
-            tally.pulled,
-            tally.pulled_bytes,
-            tally.proposals,
-            tally.proposed_seconds,
+            *(getattr(self.metrics, name) for name in COUNTERS),
             map_version,
             self.rests.left(self.context.now, preferred),
             status.votes,
-        )
+        ))  # fmt: skip

@@ -18,6 +18,7 @@ from threading import Event, Lock
 from typing import Any, Final, NamedTuple
 
 from trimtab_common.errors import InputError, NodeError
+from trimtab_common.files import sync_folder
 from trimtab_store.core.paxos import RetainedLog
 from trimtab_store.format.wire import TornFrameError, encoded, frames
 
@@ -179,15 +180,6 @@ def write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def sync_folder(folder: Path) -> None:
-    """Names must survive a power cut, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Any]]:
