@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pictures import draw_accuracy, draw_pipeline, draw_plan_quality
@@ -419,7 +420,20 @@ def _pipeline() -> str:
     rows = _rows("pipeline")
     if rows is None:
         return ""
-    return "## The pipeline\n\n" + _compared(rows) + _points(rows["points"])
+    return "## The pipeline\n\n" + _compared(rows) + _command(rows.get("command")) + _points(rows["points"])
+
+
+def _command(of: dict[str, Any] | None) -> str:
+    """What a user of `trimtab pipeline run` waits for."""
+    if of is None:
+        return ""
+    return (
+        f"\n`trimtab pipeline run` with the default settings takes {_seconds(median(of['seconds']))} for "
+        f"{of['raw_rows']:,} rows, from the command to its end: all tables and the snapshot, with the start "
+        f"of Python and Spark (median of {len(of['seconds'])}: {min(of['seconds'])} to "
+        f"{max(of['seconds'])} s). It takes {_seconds(median(of['processor_seconds']))} of CPU, and at most "
+        f"{max(of['peak_mebibytes']):,} MiB.\n"
+    )
 
 
 def _compared(rows: dict[str, Any]) -> str:

@@ -3,7 +3,8 @@
 All engines read the same Parquet files, do the same job (clean, rates, growth, traffic, brokers, windows,
 imbalance), and write the same tables; the part fails if any result differs. Spark's own run is given twice:
 those tables only, and all that the product makes; and each of them without and with Comet, in two JVMs.
-Start-up of a JVM is timed apart. Turns alternate, so that a busy moment meets all alike. Curves over
+Start-up of a JVM is timed apart. Turns alternate, so that a busy moment meets all alike. The part `command`
+is `trimtab pipeline run` over the same rows as its user waits for it, start included. Curves over
 partitions, cores and workers come after it, each point in a process of its own (`pipeline_points.py`).
 
 Parts are kept as soon as they are measured, and one that fails does not lose the others; parts that are not
@@ -34,6 +35,7 @@ import pyarrow.parquet
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import month_lake
 import pipeline_duckdb
 import pipeline_polars
 from pipeline_points import fill, measured, timed
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 
 SAME_JOB = ("rates", "growth", "traffic", "brokers", "clients", "windows", "imbalance")
 WHOLE = stages.STAGES
-ENGINES = "engines"
+ENGINES, COMMAND = "engines", "command"
 STREAM = "spark, stream"
 TWO_WORKERS = "local-cluster[2,1,2560]"
 """A master of Spark's own and two workers, each with a process for an executor of one core."""
@@ -72,16 +74,19 @@ POINTS: dict[str, tuple[int, str, int, int]] = {
 }
 """Partitions, master, batches, and ticks that come live: as few as show what a tick takes, so that all points
 end within half an hour. One process and two workers are compared once little is compiled any more."""
+OUTSIDE_POINTS = {ENGINES: "compared", COMMAND: "command"}
+"""Where the results of the other parts are kept."""
+PARTS = (ENGINES, COMMAND, *POINTS)
 
 
 def main() -> None:
     """Measure the parts asked for, one after the other; exit code 1 if some failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"which: {ENGINES}, {', '.join(POINTS)}; all of them")
+    parser.add_argument("parts", nargs="*", help=f"which: {', '.join(PARTS)}; all of them")
     parser.add_argument("--partitions", type=int, default=2000, help=f"of {ENGINES}")
     parser.add_argument("--ticks", type=int, default=120, help=f"of {ENGINES}")
     parser.add_argument("--files", type=int, default=12, help=f"of {ENGINES}; each a micro-batch")
-    parser.add_argument("--runs", type=int, default=3, help=f"counted turns of {ENGINES}")
+    parser.add_argument("--runs", type=int, default=3, help=f"counted turns of {ENGINES} and {COMMAND}")
     parser.add_argument(
         "--quick", action="store_true", help="a first look: a quarter of the rows, two points"
     )
@@ -91,17 +96,20 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.quick:
         asked.ticks, asked.files, asked.runs = min(asked.ticks, 30), 3, 1
-    parts = asked.parts or ([ENGINES, "200", "2000"] if asked.quick else [ENGINES, *POINTS])
+    parts = asked.parts or ([ENGINES, "200", "2000"] if asked.quick else PARTS)
     for name in parts:
-        if name != ENGINES and name not in POINTS:
-            parser.error(f"there is no part {name!r}; choose from {', '.join((ENGINES, *POINTS))}")
+        if name not in PARTS:
+            parser.error(f"there is no part {name!r}; choose from {', '.join(PARTS)}")
     if asked.resume:
         parts = [name for name in parts if kept_part(name).get("code") != fingerprint()]
     begun, failed = time.monotonic(), []
     for number, name in enumerate(parts, start=1):
         told(f"[{number}/{len(parts)}] {name}, {time.monotonic() - begun:.0f} s so far")
         try:
-            found = compared(asked) if name == ENGINES else _point(name, asked.quick)
+            if name in POINTS:
+                found = _point(name, asked.quick)
+            else:
+                found = compared(asked) if name == ENGINES else commanded(asked)
             keep(name, found | {"code": None if asked.quick else fingerprint()})
         except (Exception, SystemExit) as error:
             traceback.print_exc()
@@ -133,17 +141,17 @@ def kept_rows() -> dict[str, Any]:
 def kept_part(part: str) -> dict[str, Any]:
     """What a part found before; empty where it was not measured."""
     rows = kept_rows()
-    return (rows["compared"] if part == ENGINES else rows["points"].get(part)) or {}
+    return (rows["points"].get(part) if part in POINTS else rows.get(OUTSIDE_POINTS[part])) or {}
 
 
 def keep(part: str, found: dict[str, Any]) -> None:
     """Put what a part found beside what others found before."""
     found["load_average"] = round(os.getloadavg()[0], 2)
     rows = kept_rows()
-    if part == ENGINES:
-        rows["compared"] = found
-    else:
+    if part in POINTS:
         rows["points"][part] = found
+    else:
+        rows[OUTSIDE_POINTS[part]] = found
     rows["points"] = {name: rows["points"][name] for name in POINTS if name in rows["points"]}
     write_result("pipeline", rows)
 
@@ -192,6 +200,22 @@ def compared(asked: argparse.Namespace) -> dict[str, Any]:
         "peak_memory_mib_of_python": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "same_results": sorted(KEYS),
         "engines": figures,
+    }
+
+
+def commanded(asked: argparse.Namespace) -> dict[str, Any]:
+    """`trimtab pipeline run` with the default settings, each time on a lake without tables."""
+    with tempfile.TemporaryDirectory() as name:
+        lake = Lake(Path(name) / "lake", REPLICAS)
+        rows, turns = fill(lake, asked.partitions, asked.ticks, asked.files), []
+        for turn in range(asked.runs):
+            for folder in (lake.tables, lake.snapshots):
+                shutil.rmtree(str(folder), ignore_errors=True)
+            turns.append(month_lake.measured(month_lake.trimtab("pipeline", "run", lake=lake)))
+            told(f"turn {turn + 1} of {asked.runs}: {turns[-1]}")
+    return {
+        "raw_rows": rows,
+        **{name: [turn[name] for turn in turns] for name in turns[0]},
     }
 
 
