@@ -11,7 +11,7 @@ MIN_LINES = 30
 """Lines of code: neither blank, comment, import nor docstring."""
 MODULES_MAX = 485
 """Modules of all packages, with package files; lower it when modules are merged."""
-LINES_MAX = 69_248
+LINES_MAX = 69_252
 """Lines of code of all packages together; lower it when code is deleted, raise it for a new function.
 The service may add 6,200 lines to the 62,300 before it; kernels that run without numba add 220,
 frames that small micro-batches use again 220, streams that wait for their first samples 20,

@@ -47,6 +47,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.sender = AnyProducer("kafka-python", bootstrap, TOPIC, following)
         self.sent, self.stopped = Counter[bytes](), threading.Event()
+        self.acknowledged = 0
 
     def run(self) -> None:
         number = 0
@@ -54,14 +55,17 @@ class Load(threading.Thread):
             key = KEYS[0] if number % 2 else KEYS[1 + number // 2 % (len(KEYS) - 1)]
             number += 1
             self.sent[key] += 1
-            self.sender.send(key, b"%d" % self.sent[key])
+            self.sender.send(key, b"%d" % self.sent[key], self._count)
         self.sender.close()
 
+    def _count(self) -> None:
+        self.acknowledged += 1
 
-def _until(holds: Callable[[], object], what: str) -> None:
+
+def _until(holds: Callable[[], object], what: str, state: Callable[[], object] = lambda: "") -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, f"{what}: {state()}"
         time.sleep(0.1)
 
 
@@ -159,11 +163,27 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         _until(lambda: any(one[2] == 4 for one in stores[0].all()[before:]), "records in the new partition")
         load.stopped.set()
         load.join(60)
-        _until(lambda: stores[0].count() >= sum(load.sent.values()), "all effects")
+        assert not load.is_alive(), "the producer did not close within a minute"
+
+        def missing() -> object:
+            """Keys without some effects and how far each came, records acknowledged, and the consumers."""
+            done = Counter(key for key, _, _ in stores[0].all())
+            lacking = {key: (done[key], sent) for key, sent in load.sent.items() if done[key] != sent}
+            consumers = [
+                (one.trouble, one.consumer.receiving.held, one.consumer.receiving.counts) for one in takers
+            ]
+            return lacking, load.acknowledged, sum(load.sent.values()), consumers
+
+        _until(
+            lambda: stores[0].count() >= sum(load.sent.values()) or any(one.trouble for one in takers),
+            "all effects",
+            missing,
+        )
     finally:
         load.stopped.set()
         for one in takers:
             one.close()
+    assert [one.trouble for one in takers] == [None, None]
     found: dict[bytes, list[int]] = {}
     partitions: set[int] = set()
     for number, (key, value, partition) in enumerate(stores[0].all()):
@@ -171,4 +191,3 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         partitions |= {partition} if key == b"hot" and number < before else set()
     assert found == {key: list(range(1, count + 1)) for key, count in load.sent.items()}
     assert partitions == set(split["after"])
-    assert [one.trouble for one in takers] == [None, None]

@@ -104,7 +104,8 @@ class SqliteCheckpointStore:
     ----------
     connection
         Opened with `isolation_level=None`, and with `check_same_thread=False` for asyncio. This class begins
-        and ends all transactions; the handler must not.
+        and ends all transactions; the handler must not. Other threads need connections of their own: if one
+        reads through this connection, the next transaction may fail ("database is locked").
     clock
         Seconds since 1970.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -40,6 +41,7 @@ class SqliteEffects:
     """Effects in a SQLite file with one connection each; an effect is a key, its number, and a time."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self.connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=16
         )
@@ -60,11 +62,16 @@ class SqliteEffects:
 
     def all(self) -> list[tuple[bytes, bytes, int]]:
         """Key, value and partition of all effects, in order."""
-        return self.connection.execute("SELECT key, value, partition FROM effects ORDER BY place").fetchall()
+        return self._read("SELECT key, value, partition FROM effects ORDER BY place")
 
     def count(self) -> int:
         """Number of effects in the database."""
-        return int(self.connection.execute("SELECT count(*) FROM effects").fetchone()[0])
+        return int(self._read("SELECT count(*) FROM effects")[0][0])
+
+    def _read(self, query: str) -> list[Any]:
+        # Read beside it through the same connection, a consumer's transaction fails: "database is locked".
+        with contextlib.closing(sqlite3.connect(self._path, timeout=60)) as reader:
+            return reader.execute(query).fetchall()
 
 
 class _EventLoopThread:

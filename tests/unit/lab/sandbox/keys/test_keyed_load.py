@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ from trimtab.lab.sandbox.keys.load import (
     check_effects,
     checked_text,
 )
-from trimtab.lab.sandbox.keys.worker import RateLimitedWork, WorkerTask
+from trimtab.lab.sandbox.keys.worker import RateLimitedWork, SqliteEffects, WorkerTask
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.settings import KafkaConnection
 from trimtab_keys.core.order import OrderingConfig
@@ -103,3 +104,13 @@ def test_a_sandbox_with_users_is_refused(tmp_path: Path) -> None:
 def test_the_backlog_is_reported() -> None:
     """By partition."""
     assert BacklogSample((0, 1234)).text == "0, 1,234 records wait in partitions 0 to 1"
+
+
+def test_effects_are_read_through_another_connection(tmp_path: Path) -> None:
+    """Read through the consumer's own, its next transaction may fail."""
+    effects = SqliteEffects(tmp_path / "effects")
+    record = SimpleNamespace(key=b"k", value=b"1", partition=2)
+    with effects.checkpoints.transaction():
+        effects.handle(record)
+        assert (effects.count(), effects.all()) == (0, [])
+    assert (effects.count(), effects.all()) == (1, [(b"k", b"1", 2)])
