@@ -526,9 +526,13 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "without Comet; the first ones compile. *Live* is a micro-batch per tick with the settings of "
         "`trimtab pipeline stream`, so with Comet above 30,000 partitions; figures are medians of the "
         "later half.\n"
-        "- Lines without memory are of former code, without Comet, and of the last batch alone. The picture "
-        "leaves them out.\n"
-        "- A tick lasts from the arrival of its samples to the written snapshot.\n"
+        + (
+            ""
+            if all("live_peak_mebibytes" in one for one in points.values())
+            else "- Lines without memory are of former code, without Comet, and of the last batch alone. The "
+            "picture leaves them out.\n"
+        )
+        + "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
         "some "

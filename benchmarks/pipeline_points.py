@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -274,14 +273,14 @@ def _ticks(stat: Path) -> tuple[str, int]:
 
 def peak_mebibytes() -> int:
     """Largest resident memory of this process and those below it together, had they had it at once."""
-    mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # `getrusage` would also count what the parent had in memory when it started this process.
     peaks = [
         int(line.split()[1])
-        for process in _family()[1:]
+        for process in _family()
         for line in Path(f"/proc/{process}/status").read_text().splitlines()
         if line.startswith("VmHWM")
     ]
-    return round((mine + sum(peaks)) / 1024)
+    return round(sum(peaks) / 1024)
 
 
 if __name__ == "__main__":
