@@ -480,7 +480,7 @@ MEMORY = ("batch_peak_mebibytes", "live_peak_mebibytes")
 
 def _batches(one: dict[str, Any]) -> tuple[str, str, str, str]:
     return (
-        f"{one.get('batches', 2)}",
+        f"{one['batches']}",
         f"{one['batch_rows_per_second']:,}",
         f"{one['batch_cpu_microseconds_per_row']:.0f}",
         _shares(one["batch_cpu_seconds"]),
@@ -501,7 +501,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
             _seconds(one["tick_seconds"]),
             f"{one['tick_rows_per_second']:,}",
             _shares(one["tick_cpu_seconds"]),
-            " / ".join(f"{one[name]:,}" for name in MEMORY if name in one) or "-",
+            " / ".join(f"{one[name]:,}" for name in MEMORY if name in one),
         )
         for one in points.values()
     ]
@@ -526,13 +526,7 @@ def _points(points: dict[str, dict[str, Any]]) -> str:
         "without Comet; the first ones compile. *Live* is a micro-batch per tick with the settings of "
         "`trimtab pipeline stream`, so with Comet above 30,000 partitions; figures are medians of the "
         "later half.\n"
-        + (
-            ""
-            if all("live_peak_mebibytes" in one for one in points.values())
-            else "- Lines without memory are of former code, without Comet, and of the last batch alone. The "
-            "picture leaves them out.\n"
-        )
-        + "- A tick lasts from the arrival of its samples to the written snapshot.\n"
+        "- A tick lasts from the arrival of its samples to the written snapshot.\n"
         "- Workers are two processes with one core each, on the same machine as the driver.\n"
         "- The largest of three shares of CPU limits a line: *tasks* process rows; *compiling* ends after "
         "some "

@@ -98,9 +98,7 @@ def draw_pipeline(compared: dict[str, Any], points: dict[str, Any]) -> Path:
     _bars(middle, [""] * len(once), [(more, colours, None)], "{:.1f} s")
     middle.set_title("live: one more tick in all tables", loc="left", fontsize=9.5, color=FAINT)
     curve = sorted(
-        (one["partitions"], one["tick_seconds"])
-        for one in points.values()
-        if one["master"] == "local[2]" and "live_peak_mebibytes" in one
+        (one["partitions"], one["tick_seconds"]) for one in points.values() if one["master"] == "local[2]"
     )
     if curve:
         _line(right, [one for one, _ in curve], [seconds for _, seconds in curve], SPARK)
